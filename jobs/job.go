@@ -1,0 +1,151 @@
+package jobs
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/tidings/tidings/events"
+	"github.com/tidings/tidings/jobs/model"
+)
+
+// Input is the material of a job: exactly one of Text and Messages.
+type Input struct {
+	Text     string          `json:"text,omitempty"`
+	Messages []model.Message `json:"messages,omitempty"`
+}
+
+// MaxInputBytes bounds a submit's body, and so its input.
+const MaxInputBytes = 1 << 20
+
+// MaxMessages bounds the turns of one conversation.
+const MaxMessages = 10_000
+
+// Validate refuses an input that no model could work on, naming the field.
+func (in Input) Validate() error {
+	switch {
+	case in.Text != "" && len(in.Messages) > 0:
+		return &Refusal{Code: CodeInvalidField, Field: "input", Why: "give text or messages, not both"}
+	case len(in.Messages) > MaxMessages:
+		return &Refusal{Code: CodeInvalidField, Field: "input.messages", Why: fmt.Sprintf("more than %d messages", MaxMessages)}
+	case len(in.Messages) == 0:
+		if blank(in.Text) {
+			return &Refusal{Code: CodeInvalidField, Field: "input.text", Why: "empty or blank"}
+		}
+		return nil
+	}
+	said := false
+	for i, m := range in.Messages {
+		switch m.Role {
+		case "user", "assistant", "system", "":
+		default:
+			return &Refusal{Code: CodeInvalidField, Field: fmt.Sprintf("input.messages[%d].role", i), Why: "not user, assistant or system"}
+		}
+		said = said || !blank(m.Content)
+	}
+	if !said {
+		return &Refusal{Code: CodeInvalidField, Field: "input.messages", Why: "every message is empty or blank"}
+	}
+	return nil
+}
+
+func blank(s string) bool {
+	return strings.IndexFunc(s, func(r rune) bool {
+		return !unicode.IsSpace(r) && !unicode.IsControl(r) && !unicode.Is(unicode.Cf, r)
+	}) < 0
+}
+
+// Material is the input as messages, which is what models get.
+func (in Input) Material() []model.Message {
+	if len(in.Messages) > 0 {
+		return in.Messages
+	}
+	return []model.Message{{Content: in.Text}}
+}
+
+// fingerprint identifies what was asked for: the input and the language.
+func fingerprint(in Input, language string) string {
+	b, err := json.Marshal(struct {
+		Input    Input
+		Language string
+	}{in, language})
+	if err != nil { // strings and slices of strings always encode
+		panic(err)
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// Document is a finished version of a workload's output.
+type Document struct {
+	Version   int64           `json:"version"`
+	JobID     string          `json:"job_id"`
+	CreatedAt time.Time       `json:"created_at"`
+	Model     string          `json:"model"`
+	Language  string          `json:"language,omitempty"`
+	Usage     model.Usage     `json:"usage"`
+	Cost      *float64        `json:"cost_usd"`
+	Content   json.RawMessage `json:"content"`
+}
+
+// Accepted is the answer to a submit or a manual retry.
+type Accepted struct {
+	JobID  string        `json:"job_id"`
+	Status events.Status `json:"status"`
+	// Live tells that nothing was started: the answer names the job that was
+	// already there (a submit answers 200 then, not 202).
+	Live bool `json:"-"`
+	// Replayed tells that an Idempotency-Key repeated an earlier answer.
+	Replayed bool `json:"-"`
+}
+
+// Submit is one request for a new version of a document.
+type Submit struct {
+	Topic          events.Topic
+	Input          Input
+	Language       string // BCP 47; empty: the language of the material
+	IdempotencyKey string // "" for none; at most 255 printable ASCII bytes
+	Replace        bool   // cancel the live job with another input
+	Simulate       []string
+}
+
+// Ledger lists what was tried for the topic's newest job.
+type Ledger struct {
+	JobID    string        `json:"job_id"`
+	Attempts []AttemptLine `json:"attempts"`
+	Calls    []CallLine    `json:"calls"`
+}
+
+// AttemptLine is one claim of the job by a worker.
+type AttemptLine struct {
+	Attempt   int           `json:"attempt"`
+	Run       int           `json:"run"`
+	Worker    string        `json:"worker"`
+	StartedAt time.Time     `json:"started_at"`
+	EndedAt   time.Time     `json:"ended_at"`
+	Status    events.Status `json:"status"` // what the attempt led to
+	Reason    events.Reason `json:"reason,omitempty"`
+	NextAt    *time.Time    `json:"next_retry_at,omitempty"`
+}
+
+// CallLine is one request to the provider.
+type CallLine struct {
+	Attempt        int           `json:"attempt"`
+	Call           int           `json:"call"`
+	Dependency     string        `json:"dependency"`
+	StartedAt      time.Time     `json:"started_at"`
+	DurationMS     int64         `json:"duration_ms"`
+	ProviderStatus int           `json:"provider_status,omitempty"`
+	ProviderType   string        `json:"provider_type,omitempty"`
+	RequestID      string        `json:"request_id,omitempty"`
+	Class          events.Reason `json:"class,omitempty"` // empty: it succeeded
+	WaitHintMS     int64         `json:"wait_hint_ms,omitempty"`
+	Decision       string        `json:"decision"` // done, again, queue, final
+	InputTokens    *int64        `json:"input_tokens"`
+	OutputTokens   *int64        `json:"output_tokens"`
+	CostUSD        *float64      `json:"cost_usd"`
+}
