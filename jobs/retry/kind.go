@@ -21,3 +21,29 @@ const (
 	Internal          Kind = "internal"
 	Cancelled         Kind = "cancelled"
 )
+
+// InCall reports whether layer 1 may repeat the call after a short pause. The
+// status is the provider's, 0 if there was none. It matters for Unavailable
+// alone: a 503 (S0-02), or the provider's own words where no status survived
+// (S1-03), says "not now"; a 502 comes from something in between, and is left
+// to the queue. Whatever is repeated in the call is repeated by the queue too.
+func (k Kind) InCall(status int) bool {
+	switch k {
+	case Overloaded, RateLimited:
+		return true
+	case Unavailable:
+		return status == 503 || status == 0
+	}
+	return false
+}
+
+// Queued reports whether layer 2 may run the job again after the plan's wait.
+// Timeouts, network errors and broken streams are repeated here only: in the
+// call they would use up the budget (S0-04 to S0-06).
+func (k Kind) Queued() bool {
+	switch k {
+	case Overloaded, RateLimited, Unavailable, Timeout, Network, StreamInterrupted:
+		return true
+	}
+	return false
+}
