@@ -1,0 +1,3 @@
+package model
+
+func Cost(dependency string, u Usage) *float64 { return nil }
