@@ -1,0 +1,77 @@
+package main
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// redisTarget is what a Redis URL asks for: exactly one of the three is set.
+type redisTarget struct {
+	single   *redis.Options
+	sentinel *redis.FailoverOptions
+	cluster  *redis.ClusterOptions
+}
+
+// parseRedisURL reads redis://, redis-sentinel:// and redis-cluster:// URLs and
+// their TLS forms with rediss. go-redis tells the three apart by the function
+// called and knows only the first scheme, so the other two are rewritten here.
+//
+// In a sentinel URL user and password are the sentinels' own; the servers' go
+// into ?username= and ?password=.
+func parseRedisURL(raw string) (redisTarget, error) {
+	scheme, rest, ok := strings.Cut(raw, "://")
+	base, kind, _ := strings.Cut(scheme, "-")
+	if !ok || base != "redis" && base != "rediss" {
+		return redisTarget{}, errors.New("the scheme is none of redis, rediss, redis-sentinel, rediss-sentinel, redis-cluster, rediss-cluster")
+	}
+	var t redisTarget
+	var err error
+	switch kind {
+	case "":
+		if t.single, err = redis.ParseURL(raw); err == nil {
+			t.single.ContextTimeoutEnabled = true
+		}
+	case "sentinel":
+		t.sentinel, err = redis.ParseFailoverURL(base + "://" + rest)
+		if err == nil && t.sentinel.MasterName == "" {
+			err = errors.New("a sentinel URL needs ?master_name=")
+		}
+		if err == nil {
+			t.sentinel.ContextTimeoutEnabled = true
+		}
+	case "cluster":
+		if t.cluster, err = redis.ParseClusterURL(base + "://" + rest); err == nil {
+			t.cluster.ContextTimeoutEnabled = true
+			if t.cluster.TLSConfig != nil {
+				t.cluster.TLSConfig.MinVersion = tls.VersionTLS12 // as go-redis does for the other two
+			}
+		}
+	default:
+		err = fmt.Errorf("there is no kind %q of Redis URL", kind)
+	}
+	// url.Error quotes the whole URL, and with it the password.
+	if u := (*url.Error)(nil); errors.As(err, &u) {
+		err = errors.New("this is not a URL")
+	}
+	if err != nil {
+		return redisTarget{}, err
+	}
+	return t, nil
+}
+
+// open makes the client. It does not connect yet.
+func (t redisTarget) open() redis.UniversalClient {
+	switch {
+	case t.sentinel != nil:
+		return redis.NewFailoverClient(t.sentinel)
+	case t.cluster != nil:
+		return redis.NewClusterClient(t.cluster)
+	default:
+		return redis.NewClient(t.single)
+	}
+}
