@@ -61,7 +61,11 @@ type Response struct {
 
 // Usage counts tokens. A nil number is unknown, which is not the same as 0.
 type Usage struct {
-	InputTokens  *int64 `json:"input_tokens"`
+	// InputTokens is all input, the cached part included. An adapter whose
+	// provider counts them apart (Anthropic) adds them up.
+	InputTokens *int64 `json:"input_tokens"`
+	// OutputTokens is all output, reasoning included.
 	OutputTokens *int64 `json:"output_tokens"`
+	// CachedTokens is the part of InputTokens that came from a cache.
 	CachedTokens *int64 `json:"cached_tokens"`
 }
