@@ -1,0 +1,280 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/tidings/tidings/jobs/retry"
+)
+
+// This file is the only one that reads the environment, and the struct tags
+// below are the only place where a setting's names, default and bounds stand.
+// --help prints them and docs/operations.md is checked against them.
+
+// commandLine is everything that can be said on it.
+type commandLine struct {
+	Dev   settings     `cmd:"" help:"Try it: API, workers and Redis in one process, nothing to install. Nothing survives a restart."`
+	Serve settings     `cmd:"" help:"Serve the API. Needs TIDINGS_REDIS_URL."`
+	Work  settings     `cmd:"" help:"Work on jobs. Needs TIDINGS_REDIS_URL."`
+	All   settings     `cmd:"" help:"Serve the API and work on jobs in one process. Needs TIDINGS_REDIS_URL."`
+	Watch watchCommand `cmd:"" help:"Show a session's live status in the terminal. Exits with 0 at completed and 1 at error."`
+	Check checkCommand `cmd:"" help:"Say what the settings add up to at worst, and refuse contradictory ones."`
+}
+
+// settings are those of every mode that runs parts of the service.
+type settings struct {
+	Listen    string `group:"Addresses" env:"TIDINGS_LISTEN" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Where the API listens. Port 0 picks one."`
+	OpsListen string `group:"Addresses" env:"TIDINGS_OPS_LISTEN" default:"127.0.0.1:8081" placeholder:"HOST:PORT" help:"Where health, metrics and the queues' web page listen. Never public."`
+	RedisURL  string `group:"Addresses" env:"TIDINGS_REDIS_URL" placeholder:"URL" help:"redis://, redis-sentinel:// or redis-cluster://, or one of them with rediss for TLS. Empty: an embedded one, in dev only."`
+
+	Model        string `group:"Model" env:"TIDINGS_MODEL" default:"local" help:"Which model writes. local needs no key and no network, and is the only one in this version."`
+	ModelBaseURL string `group:"Model" env:"TIDINGS_MODEL_BASE_URL" placeholder:"URL" help:"Another address for the model's provider."`
+	ModelName    string `group:"Model" env:"ANTHROPIC_MODEL" placeholder:"NAME" help:"The model's name when TIDINGS_MODEL gives only the provider, anthropic."`
+
+	Calls         int           `group:"Retries in the call" env:"TIDINGS_CALLS,AI_MODEL_RETRY_ATTEMPTS" type:"whole" from:"1" to:"5" default:"3" help:"Calls in one attempt, the first included."`
+	FirstPause    time.Duration `name:"call-first-pause" group:"Retries in the call" env:"TIDINGS_CALL_FIRST_PAUSE,AI_MODEL_RETRY_INITIAL_DELAY_SECONDS" type:"span" from:"1ms" to:"5s" default:"1s" help:"Longest first pause between two calls. Further ones double, up to 8s."`
+	CallBudget    time.Duration `group:"Retries in the call" env:"TIDINGS_CALL_BUDGET,AI_MODEL_TIMEOUT_SECONDS" type:"span" from:"100ms" to:"5m" default:"45s" help:"Time for all calls and pauses of one attempt. Twice that for long workloads."`
+	CallJitter    string        `group:"Retries in the call" env:"TIDINGS_CALL_JITTER" default:"full" placeholder:"full|0..1" help:"Which part of a pause is left to chance: full, or a fraction such as 0.25."`
+	CallAllowance int           `group:"Retries in the call" env:"TIDINGS_CALL_ALLOWANCE" type:"whole" from:"1" to:"100" default:"12" help:"Calls that one job may make in all its attempts, stored with the job."`
+
+	QueueAttempts int           `group:"Retries by the queue" env:"TIDINGS_QUEUE_ATTEMPTS" type:"whole" from:"1" to:"10" default:"4" help:"Attempts at one job, the first included."`
+	QueueDelays   string        `group:"Retries by the queue" env:"TIDINGS_QUEUE_DELAYS" default:"30s,60s,120s" placeholder:"PLAN" help:"Waits between attempts: a list whose last one repeats, or exp:10s..5m for 10, 20, 40 s and so on."`
+	QueueJitter   string        `group:"Retries by the queue" env:"TIDINGS_QUEUE_JITTER" default:"0" placeholder:"0..0.1" help:"By which fraction those waits may grow."`
+	Deadline      time.Duration `group:"Retries by the queue" env:"TIDINGS_DEADLINE" type:"span" from:"1s" to:"16h" default:"10m" help:"How long a job may take from its acceptance. Half as much again for long workloads."`
+
+	Heartbeat    time.Duration `group:"Streams" env:"TIDINGS_HEARTBEAT" type:"span" from:"10ms" to:"1m" default:"15s" help:"How often an idle stream sends a comment."`
+	StreamMaxAge time.Duration `group:"Streams" env:"TIDINGS_STREAM_MAX_AGE" type:"span" from:"1s" to:"24h" default:"10m" help:"When a stream is closed for the client to resume."`
+
+	Concurrency int           `group:"Workers" env:"TIDINGS_CONCURRENCY" type:"whole" from:"1" to:"10000" default:"20" help:"Jobs that this process works on at the same time."`
+	QueueLimit  int           `group:"Workers" env:"TIDINGS_QUEUE_LIMIT" type:"whole" from:"1" to:"10000000" default:"1000" help:"Open jobs of all processes together. Further submits are refused."`
+	Lease       time.Duration `group:"Workers" env:"TIDINGS_LEASE" type:"span" from:"100ms" to:"1m" default:"15s" help:"How long a silent worker keeps its job. Renewed at a third of it."`
+
+	Drain time.Duration `group:"Shutdown" env:"TIDINGS_DRAIN" type:"span" from:"0s" to:"10m" default:"10s" help:"Over how long the streams are closed."`
+	Grace time.Duration `group:"Shutdown" env:"TIDINGS_GRACE" type:"span" from:"1s" to:"15m" default:"40s" help:"How long the orchestrator waits before it kills the process. Only checked: set it there too."`
+
+	Retention         time.Duration `group:"Keeping" env:"TIDINGS_RETENTION" type:"span" from:"1m" to:"3650d" default:"7d" help:"How long jobs and their logs are kept."`
+	InputRetention    time.Duration `group:"Keeping" env:"TIDINGS_INPUT_RETENTION" type:"span" from:"1m" to:"3650d" default:"24h" help:"How long the input of a job that failed is kept, for a manual retry."`
+	DocumentRetention time.Duration `group:"Keeping" env:"TIDINGS_DOCUMENT_RETENTION" type:"span" from:"1m" to:"3650d" default:"90d" help:"How long documents are kept."`
+
+	LogFormat string `group:"Log" env:"TIDINGS_LOG_FORMAT" enum:"auto,json,text" default:"auto" help:"json or text. auto is text in dev and json elsewhere."`
+	LogLevel  string `group:"Log" env:"TIDINGS_LOG_LEVEL" enum:"debug,info,warn,error" default:"info" help:"debug, info, warn or error."`
+
+	// The environment alone holds secrets: a command line is seen by everybody
+	// on the machine.
+	AdminPassword string `kong:"-"`
+
+	retry retry.Settings
+	redis *redisTarget // nil: embedded
+}
+
+type watchCommand struct {
+	Session  string `arg:"" help:"The session's id."`
+	Workload string `default:"summary" help:"summary, guidance or classification."`
+	URL      string `name:"url" env:"TIDINGS_URL" default:"http://127.0.0.1:8080" placeholder:"URL" help:"The API's address."`
+	Lang     string `placeholder:"TAG" help:"The language of the texts, such as nb or ar."`
+}
+
+type checkCommand struct {
+	DryRun bool `help:"Play retries, cost lines and summaries on the built-in model, without key, network or Redis."`
+	settings
+}
+
+// secretNames lists what is read from the environment and has no flag.
+func secretNames() []string { return []string{"TIDINGS_ADMIN_PASSWORD"} }
+
+// readCommandLine parses flags and environment and checks every value. mode is
+// the command's name. Its error is fit to print.
+func readCommandLine(args []string, stdout, stderr io.Writer) (line *commandLine, mode string, err error) {
+	line = &commandLine{}
+	parser, err := newParser(line, kong.Writers(stdout, stderr))
+	if err != nil {
+		return nil, "", err
+	}
+	parsed, err := parser.Parse(args)
+	if err != nil {
+		return nil, "", err
+	}
+	mode, _, _ = strings.Cut(parsed.Command(), " ")
+	if s := line.settings(mode); s != nil {
+		s.AdminPassword = os.Getenv("TIDINGS_ADMIN_PASSWORD")
+		err = s.complete(mode)
+	}
+	return line, mode, err
+}
+
+// settings are the chosen mode's, nil if it runs no part of the service.
+func (c *commandLine) settings(mode string) *settings {
+	switch mode {
+	case "dev":
+		return &c.Dev
+	case "serve":
+		return &c.Serve
+	case "work":
+		return &c.Work
+	case "all":
+		return &c.All
+	case "check":
+		return &c.Check.settings
+	}
+	return nil
+}
+
+func newParser(line *commandLine, more ...kong.Option) (*kong.Kong, error) {
+	return kong.New(line, append([]kong.Option{
+		kong.Name("tidings"),
+		kong.Description("Makes summaries with a language model and tells their status live, over two layers of retries."),
+		kong.NamedMapper("whole", kong.MapperFunc(whole)),
+		kong.NamedMapper("span", kong.MapperFunc(span)),
+		kong.ValueFormatter(describe),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 120}),
+	}, more...)...)
+}
+
+// whole reads a number within the bounds of the tags from and to.
+func whole(c *kong.DecodeContext, target reflect.Value) error {
+	text, err := word(c)
+	if err != nil {
+		return err
+	}
+	from, to := c.Value.Tag.Get("from"), c.Value.Tag.Get("to")
+	low, err1 := strconv.Atoi(from)
+	high, err2 := strconv.Atoi(to)
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < low || n > high {
+		return fmt.Errorf("want a whole number from %s to %s, got %q", from, to, text)
+	}
+	target.SetInt(int64(n))
+	return nil
+}
+
+// span reads a duration within the bounds of the tags from and to. Beside what
+// Go reads it takes days ("7d") and bare seconds ("45"), which the names that
+// end in SECONDS are set to.
+func span(c *kong.DecodeContext, target reflect.Value) error {
+	text, err := word(c)
+	if err != nil {
+		return err
+	}
+	from, to := c.Value.Tag.Get("from"), c.Value.Tag.Get("to")
+	low, err1 := parseSpan(from)
+	high, err2 := parseSpan(to)
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	d, err := parseSpan(text)
+	if err != nil || d < low || d > high {
+		return fmt.Errorf("want a time from %s to %s, such as %s, got %q", from, to, c.Value.Default, text)
+	}
+	target.SetInt(int64(d))
+	return nil
+}
+
+func parseSpan(text string) (time.Duration, error) {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		n, err := strconv.ParseUint(days, 10, 16)
+		return time.Duration(n) * 24 * time.Hour, err
+	}
+	if seconds, err := strconv.ParseFloat(text, 64); err == nil {
+		text = strconv.FormatFloat(seconds, 'f', -1, 64) + "s"
+	}
+	return time.ParseDuration(text)
+}
+
+func word(c *kong.DecodeContext) (string, error) {
+	var text string
+	err := c.Scan.PopValueInto("value", &text)
+	return strings.TrimSpace(text), err
+}
+
+// describe adds bounds and names in the environment to a flag's help.
+func describe(v *kong.Value) string {
+	help, notes := v.Help, []string{}
+	if from := v.Tag.Get("from"); from != "" {
+		notes = append(notes, from+" to "+v.Tag.Get("to"))
+	}
+	for _, env := range v.Tag.Envs {
+		notes = append(notes, "$"+env)
+	}
+	if len(notes) > 0 {
+		help += " (" + strings.Join(notes, ", ") + ")"
+	}
+	return help
+}
+
+// complete turns the words into what the parts need and refuses what cannot
+// work, each with what to change.
+func (s *settings) complete(mode string) error {
+	if err := s.completeRetries(); err != nil {
+		return err
+	}
+	if s.RedisURL != "" {
+		target, err := parseRedisURL(s.RedisURL)
+		if err != nil {
+			return fmt.Errorf("TIDINGS_REDIS_URL: %w", err)
+		}
+		s.redis = &target
+	} else if mode != "dev" && mode != "check" {
+		return fmt.Errorf("tidings %s needs TIDINGS_REDIS_URL, such as redis://127.0.0.1:6379; only dev brings a Redis of its own", mode)
+	}
+	return s.completeModel()
+}
+
+// completeModel gives a provider that stands alone its model's name.
+func (s *settings) completeModel() error {
+	provider, name, _ := strings.Cut(s.Model, "/")
+	if provider == "anthropic" && name == "" {
+		name = s.ModelName
+	}
+	switch provider {
+	case "local":
+		if name != "" || s.ModelBaseURL != "" {
+			return errors.New("TIDINGS_MODEL is local: it takes no name and no TIDINGS_MODEL_BASE_URL")
+		}
+		return nil
+	case "anthropic", "openai", "gemini":
+		if name == "" {
+			return fmt.Errorf("TIDINGS_MODEL is %q: give the model's name too, as %s/<name>", s.Model, provider)
+		}
+		s.Model = provider + "/" + name
+		return fmt.Errorf("TIDINGS_MODEL is %q: this version writes with the model local only", s.Model)
+	}
+	return fmt.Errorf("TIDINGS_MODEL is %q: want local, anthropic/<name>, openai/<name> or gemini/<name>", s.Model)
+}
+
+func (s *settings) completeRetries() error {
+	jitter, err := retry.ParseJitter(s.CallJitter)
+	if err != nil {
+		return fmt.Errorf("TIDINGS_CALL_JITTER: %w", err)
+	}
+	plan, err := retry.ParsePlan(s.QueueDelays)
+	if err != nil {
+		return fmt.Errorf("TIDINGS_QUEUE_DELAYS: %w", err)
+	}
+	queueJitter, err := strconv.ParseFloat(s.QueueJitter, 64)
+	if err != nil || !(queueJitter >= 0 && queueJitter <= retry.MaxQueueJitter) {
+		return fmt.Errorf("TIDINGS_QUEUE_JITTER: want a fraction from 0 to %v, got %q", retry.MaxQueueJitter, s.QueueJitter)
+	}
+	r := retry.Defaults()
+	r.Calls, r.FirstPause, r.Jitter, r.Allowance = s.Calls, s.FirstPause, jitter, s.CallAllowance
+	r.Budget, r.LongBudget = s.CallBudget, 2*s.CallBudget
+	r.Attempts, r.Plan, r.QueueJitter = s.QueueAttempts, plan, queueJitter
+	r.Deadline, r.LongDeadline = s.Deadline, s.Deadline*3/2
+	r.Lease, r.Retention, r.InputRetention = s.Lease, s.Retention, s.InputRetention
+	r.Drain, r.Grace = s.Drain, s.Grace
+	s.retry = r
+	if err := r.Check(); err != nil {
+		return fmt.Errorf("these settings contradict each other:\n%w", err)
+	}
+	return nil
+}

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidings/tidings/jobs/retry"
+)
+
+// clearEnvironment hides the settings of whoever runs the tests.
+func clearEnvironment(t *testing.T) {
+	t.Helper()
+	for _, pair := range os.Environ() {
+		name, _, _ := strings.Cut(pair, "=")
+		for _, prefix := range []string{"TIDINGS_", "AI_MODEL_", "ANTHROPIC_"} {
+			if strings.HasPrefix(name, prefix) {
+				t.Setenv(name, "") // Setenv puts it back after the test
+				if err := os.Unsetenv(name); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+func read(t *testing.T, env map[string]string, args ...string) (*commandLine, string, error) {
+	t.Helper()
+	clearEnvironment(t)
+	for name, value := range env {
+		t.Setenv(name, value)
+	}
+	return readCommandLine(args, io.Discard, io.Discard)
+}
+
+func TestDefaultsAreTheDocumentedOnes(t *testing.T) {
+	line, mode, err := read(t, nil, "dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, want := line.settings(mode).retry, retry.Defaults()
+	if got.Plan.String() != want.Plan.String() {
+		t.Errorf("plan %s, want %s", got.Plan, want.Plan)
+	}
+	got.Plan, want.Plan = retry.Plan{}, retry.Plan{}
+	if a, b := got, want; !equal(a, b) {
+		t.Errorf("settings %+v\nwant %+v", a, b)
+	}
+	if s := line.settings(mode); s.redis != nil || s.Model != "local" || s.Listen != "127.0.0.1:8080" || s.OpsListen != "127.0.0.1:8081" {
+		t.Errorf("not what dev promises: %+v", s)
+	}
+}
+
+// equal compares settings without their plans, which hold slices.
+func equal(a, b retry.Settings) bool {
+	return a.Worst() == b.Worst() && a.Backoff() == b.Backoff() && a.Lease == b.Lease && a.Retention == b.Retention &&
+		a.InputRetention == b.InputRetention && a.Drain == b.Drain && a.Grace == b.Grace && a.Allowance == b.Allowance &&
+		a.Deadline == b.Deadline && a.LongDeadline == b.LongDeadline && a.LongBudget == b.LongBudget && a.QueueJitter == b.QueueJitter
+}
+
+func TestSettingsHaveTheirOriginalNamesToo(t *testing.T) {
+	line, mode, err := read(t, map[string]string{
+		"AI_MODEL_RETRY_ATTEMPTS": "2", "AI_MODEL_RETRY_INITIAL_DELAY_SECONDS": "0.5", "AI_MODEL_TIMEOUT_SECONDS": "60",
+		"TIDINGS_DEADLINE": "20m",
+	}, "dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := line.settings(mode).retry
+	if r.Calls != 2 || r.FirstPause != 500*time.Millisecond || r.Budget != time.Minute || r.LongBudget != 2*time.Minute {
+		t.Errorf("got %d calls, first pause %s, budget %s, long %s", r.Calls, r.FirstPause, r.Budget, r.LongBudget)
+	}
+
+	line, mode, err = read(t, map[string]string{"TIDINGS_CALLS": "4", "AI_MODEL_RETRY_ATTEMPTS": "2", "TIDINGS_QUEUE_ATTEMPTS": "3"}, "dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := line.settings(mode).retry; r.Calls != 4 {
+		t.Errorf("got %d calls: the name of our own goes first", r.Calls)
+	}
+	if line, mode, err = read(t, map[string]string{"TIDINGS_CALLS": "4"}, "dev", "--calls=1"); err != nil {
+		t.Fatal(err)
+	}
+	if r := line.settings(mode).retry; r.Calls != 1 {
+		t.Errorf("got %d calls: the flag goes before the environment", r.Calls)
+	}
+}
+
+func TestPlansAndTimes(t *testing.T) {
+	line, mode, err := read(t, map[string]string{
+		"TIDINGS_QUEUE_DELAYS": "exp:10s..5m", "TIDINGS_CALL_JITTER": "0.25", "TIDINGS_QUEUE_JITTER": "0.1", "TIDINGS_RETENTION": "2d",
+	}, "dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := line.settings(mode).retry
+	if r.Plan.String() != "exp:10s..5m" || r.Jitter != 0.25 || r.QueueJitter != 0.1 || r.Retention != 48*time.Hour {
+		t.Errorf("got plan %s, jitter %v and %v, retention %s", r.Plan, r.Jitter, r.QueueJitter, r.Retention)
+	}
+}
+
+func TestRefusedSettings(t *testing.T) {
+	for _, c := range []struct {
+		name, value string
+		mode        string
+		says        []string
+	}{
+		{"TIDINGS_CALLS", "0", "dev", []string{"TIDINGS_CALLS", "1 to 5", `"0"`}},
+		{"TIDINGS_CALLS", "6", "dev", []string{"TIDINGS_CALLS", "1 to 5", `"6"`}},
+		{"TIDINGS_CALLS", "many", "dev", []string{"TIDINGS_CALLS", "1 to 5", `"many"`}},
+		{"TIDINGS_CALLS", "", "dev", []string{"TIDINGS_CALLS", "1 to 5"}},
+		{"AI_MODEL_RETRY_ATTEMPTS", "6", "dev", []string{"AI_MODEL_RETRY_ATTEMPTS", "1 to 5"}},
+		{"TIDINGS_CALL_FIRST_PAUSE", "5.1s", "dev", []string{"TIDINGS_CALL_FIRST_PAUSE", "1ms to 5s"}},
+		{"AI_MODEL_RETRY_INITIAL_DELAY_SECONDS", "6", "dev", []string{"AI_MODEL_RETRY_INITIAL_DELAY_SECONDS", "5s"}},
+		{"TIDINGS_CALL_BUDGET", "soon", "dev", []string{"TIDINGS_CALL_BUDGET", "100ms to 5m"}},
+		{"TIDINGS_CALL_BUDGET", "5s", "dev", []string{"TIDINGS_CALL_BUDGET", "cannot hold 3 calls"}},
+		{"TIDINGS_CALL_JITTER", "2", "dev", []string{"TIDINGS_CALL_JITTER", "full"}},
+		{"TIDINGS_QUEUE_DELAYS", "60s,30s", "dev", []string{"TIDINGS_QUEUE_DELAYS", "must not shrink"}},
+		{"TIDINGS_QUEUE_JITTER", "0.2", "dev", []string{"TIDINGS_QUEUE_JITTER", "0 to 0.1"}},
+		{"TIDINGS_QUEUE_JITTER", "NaN", "dev", []string{"TIDINGS_QUEUE_JITTER", "0 to 0.1"}},
+		{"TIDINGS_DEADLINE", "1m", "dev", []string{"TIDINGS_DEADLINE", "too short"}},
+		{"TIDINGS_GRACE", "20s", "dev", []string{"grace", "drain"}},
+		{"TIDINGS_RETENTION", "5m", "dev", []string{"TIDINGS_RETENTION"}},
+		{"TIDINGS_MODEL", "anthropic", "dev", []string{"TIDINGS_MODEL", "name"}},
+		{"TIDINGS_MODEL", "gpt", "dev", []string{"TIDINGS_MODEL", "openai/<name>"}},
+		{"TIDINGS_MODEL_BASE_URL", "http://127.0.0.1:1", "dev", []string{"TIDINGS_MODEL_BASE_URL"}},
+		{"TIDINGS_REDIS_URL", "localhost:6379", "all", []string{"TIDINGS_REDIS_URL", "scheme"}},
+		{"TIDINGS_LOG_LEVEL", "loud", "dev", []string{"log-level", "debug"}},
+		{"TIDINGS_LISTEN", "127.0.0.1:0", "serve", []string{"serve needs TIDINGS_REDIS_URL"}},
+		{"TIDINGS_LISTEN", "127.0.0.1:0", "work", []string{"work needs TIDINGS_REDIS_URL"}},
+		{"TIDINGS_LISTEN", "127.0.0.1:0", "all", []string{"all needs TIDINGS_REDIS_URL"}},
+	} {
+		_, _, err := read(t, map[string]string{c.name: c.value}, c.mode)
+		if err == nil {
+			t.Errorf("%s=%s was accepted", c.name, c.value)
+			continue
+		}
+		for _, says := range c.says {
+			if !strings.Contains(err.Error(), says) {
+				t.Errorf("%s=%s: the error does not say %q: %v", c.name, c.value, says, err)
+			}
+		}
+	}
+}
+
+func TestModelNameComesFromItsOriginalVariable(t *testing.T) {
+	_, _, err := read(t, map[string]string{"TIDINGS_MODEL": "anthropic", "ANTHROPIC_MODEL": "some-model"}, "dev")
+	if err == nil || !strings.Contains(err.Error(), "anthropic/some-model") {
+		t.Errorf("got %v, want the whole name", err)
+	}
+	// Other programs are set up with the same variable.
+	if _, _, err = read(t, map[string]string{"ANTHROPIC_MODEL": "some-model"}, "dev"); err != nil {
+		t.Errorf("the name alone must not change the model: %v", err)
+	}
+}
+
+func TestSecretsHaveNoFlag(t *testing.T) {
+	parser, err := newParser(&commandLine{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range parser.Model.Children {
+		for _, flag := range command.Flags {
+			for _, secret := range []string{"key", "password", "secret", "token"} {
+				if strings.Contains(flag.Name, secret) {
+					t.Errorf("%s --%s: a command line is no place for a secret", command.Name, flag.Name)
+				}
+			}
+		}
+	}
+	line, mode, err := read(t, map[string]string{"TIDINGS_ADMIN_PASSWORD": "letmein"}, "dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line.settings(mode).AdminPassword != "letmein" {
+		t.Error("TIDINGS_ADMIN_PASSWORD is not read")
+	}
+}
