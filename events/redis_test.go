@@ -1,0 +1,50 @@
+package events_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tidings/tidings/events"
+	"github.com/tidings/tidings/events/eventstest"
+)
+
+const week = 7 * 24 * time.Hour
+
+func TestRedisLog(t *testing.T) {
+	server := eventstest.StartRedis(t)
+	client := server.Client()
+	eventstest.Suite(t, func(t *testing.T) events.Log {
+		if err := client.FlushAll(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		return events.NewRedisLog(client, week)
+	})
+}
+
+func TestRedisLogOnMiniredis(t *testing.T) {
+	eventstest.Suite(t, func(t *testing.T) events.Log {
+		client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr(), ContextTimeoutEnabled: true})
+		t.Cleanup(func() { _ = client.Close() })
+		return events.NewRedisLog(client, week)
+	})
+}
+
+func TestRedisLogOnCluster(t *testing.T) {
+	server := eventstest.StartRedis(t, "--cluster-enabled", "yes")
+	if err := server.Client().Do(t.Context(), "cluster", "addslotsrange", 0, 16383).Err(); err != nil {
+		t.Fatal(err)
+	}
+	client := redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs: []string{server.Addr}, ContextTimeoutEnabled: true, MaxRedirects: 20,
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	eventstest.Suite(t, func(t *testing.T) events.Log {
+		if err := client.FlushAll(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		return events.NewRedisLog(client, week)
+	})
+}
