@@ -35,6 +35,13 @@ type settings struct {
 	OpsListen string `group:"Addresses" env:"TIDINGS_OPS_LISTEN" default:"127.0.0.1:8081" placeholder:"HOST:PORT" help:"Where health, metrics and the queues' web page listen. Never public."`
 	RedisURL  string `group:"Addresses" env:"TIDINGS_REDIS_URL" placeholder:"URL" help:"redis://, redis-sentinel:// or redis-cluster://, or one of them with rediss for TLS. Empty: an embedded one, in dev only."`
 
+	Auth         string   `group:"Who may call" env:"TIDINGS_AUTH" enum:"off,jwt" default:"off" help:"off: everybody is the same owner. jwt: a bearer token's sub is the owner."`
+	JWTPublicKey string   `name:"jwt-public-key" group:"Who may call" env:"TIDINGS_JWT_PUBLIC_KEY" placeholder:"FILE" help:"PEM file to check tokens with: RS256 or ES256. TIDINGS_JWT_SECRET instead: HS256."`
+	JWTIssuer    string   `name:"jwt-issuer" group:"Who may call" env:"TIDINGS_JWT_ISSUER" placeholder:"ISS" help:"What a token's iss must be."`
+	JWTAudience  string   `name:"jwt-audience" group:"Who may call" env:"TIDINGS_JWT_AUDIENCE" placeholder:"AUD" help:"What a token's aud must contain."`
+	Origins      []string `group:"Who may call" env:"TIDINGS_ORIGINS" placeholder:"ORIGIN" help:"Web origins that may call the API from a browser, with commas between them. dev allows all."`
+	QueuesWrite  bool     `group:"Who may call" env:"TIDINGS_QUEUES_WRITE" help:"Let operators change tasks on the queues' web page and not only look."`
+
 	Model        string `group:"Model" env:"TIDINGS_MODEL" default:"local" help:"Which model writes. local needs no key and no network, and is the only one in this version."`
 	ModelBaseURL string `group:"Model" env:"TIDINGS_MODEL_BASE_URL" placeholder:"URL" help:"Another address for the model's provider."`
 	ModelName    string `group:"Model" env:"ANTHROPIC_MODEL" placeholder:"NAME" help:"The model's name when TIDINGS_MODEL gives only the provider, anthropic."`
@@ -51,6 +58,8 @@ type settings struct {
 	Deadline      time.Duration `group:"Retries by the queue" env:"TIDINGS_DEADLINE" type:"span" from:"1s" to:"16h" default:"10m" help:"How long a job may take from its acceptance. Half as much again for long workloads."`
 
 	Heartbeat    time.Duration `group:"Streams" env:"TIDINGS_HEARTBEAT" type:"span" from:"10ms" to:"1m" default:"15s" help:"How often an idle stream sends a comment."`
+	StreamLimit  int           `group:"Streams" env:"TIDINGS_STREAM_LIMIT" type:"whole" from:"1" to:"1000000" default:"50000" help:"Open streams of this process."`
+	OwnerStreams int           `name:"owner-stream-limit" group:"Streams" env:"TIDINGS_OWNER_STREAM_LIMIT" type:"whole" from:"1" to:"1000000" default:"200" help:"Open streams of one owner in this process, unless TIDINGS_AUTH is off."`
 	StreamMaxAge time.Duration `group:"Streams" env:"TIDINGS_STREAM_MAX_AGE" type:"span" from:"1s" to:"24h" default:"10m" help:"When a stream is closed for the client to resume."`
 
 	Concurrency int           `group:"Workers" env:"TIDINGS_CONCURRENCY" type:"whole" from:"1" to:"10000" default:"20" help:"Jobs that this process works on at the same time."`
@@ -70,6 +79,7 @@ type settings struct {
 	// The environment alone holds secrets: a command line is seen by everybody
 	// on the machine.
 	AdminPassword string `kong:"-"`
+	JWTSecret     string `kong:"-"`
 
 	retry retry.Settings
 	redis *redisTarget // nil: embedded
@@ -88,7 +98,7 @@ type checkCommand struct {
 }
 
 // secretNames lists what is read from the environment and has no flag.
-func secretNames() []string { return []string{"TIDINGS_ADMIN_PASSWORD"} }
+func secretNames() []string { return []string{"TIDINGS_ADMIN_PASSWORD", "TIDINGS_JWT_SECRET"} }
 
 // readCommandLine parses flags and environment and checks every value. mode is
 // the command's name. Its error is fit to print.
@@ -104,7 +114,7 @@ func readCommandLine(args []string, stdout, stderr io.Writer) (line *commandLine
 	}
 	mode, _, _ = strings.Cut(parsed.Command(), " ")
 	if s := line.settings(mode); s != nil {
-		s.AdminPassword = os.Getenv("TIDINGS_ADMIN_PASSWORD")
+		s.AdminPassword, s.JWTSecret = os.Getenv("TIDINGS_ADMIN_PASSWORD"), os.Getenv("TIDINGS_JWT_SECRET")
 		err = s.complete(mode)
 	}
 	return line, mode, err
@@ -226,6 +236,12 @@ func (s *settings) complete(mode string) error {
 		s.redis = &target
 	} else if mode != "dev" && mode != "check" {
 		return fmt.Errorf("tidings %s needs TIDINGS_REDIS_URL, such as redis://127.0.0.1:6379; only dev brings a Redis of its own", mode)
+	}
+	if s.Auth == "off" && s.JWTSecret+s.JWTPublicKey+s.JWTIssuer+s.JWTAudience != "" {
+		return errors.New("TIDINGS_AUTH is off, but there are settings for jwt: set it to jwt or remove them")
+	}
+	if s.Auth == "jwt" && (s.JWTSecret == "") == (s.JWTPublicKey == "") {
+		return errors.New("TIDINGS_AUTH is jwt: set one of TIDINGS_JWT_SECRET and TIDINGS_JWT_PUBLIC_KEY")
 	}
 	return s.completeModel()
 }

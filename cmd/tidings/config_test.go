@@ -127,6 +127,8 @@ func TestRefusedSettings(t *testing.T) {
 		{"TIDINGS_MODEL", "gpt", "dev", []string{"TIDINGS_MODEL", "openai/<name>"}},
 		{"TIDINGS_MODEL_BASE_URL", "http://127.0.0.1:1", "dev", []string{"TIDINGS_MODEL_BASE_URL"}},
 		{"TIDINGS_REDIS_URL", "localhost:6379", "all", []string{"TIDINGS_REDIS_URL", "scheme"}},
+		{"TIDINGS_AUTH", "jwt", "dev", []string{"TIDINGS_JWT_SECRET"}},
+		{"TIDINGS_JWT_SECRET", "s3cret", "dev", []string{"TIDINGS_AUTH is off"}},
 		{"TIDINGS_LOG_LEVEL", "loud", "dev", []string{"log-level", "debug"}},
 		{"TIDINGS_LISTEN", "127.0.0.1:0", "serve", []string{"serve needs TIDINGS_REDIS_URL"}},
 		{"TIDINGS_LISTEN", "127.0.0.1:0", "work", []string{"work needs TIDINGS_REDIS_URL"}},

@@ -95,7 +95,7 @@ func below() map[string][]string {
 		"jobs/model":  {"jobs/retry"},
 		"jobs/gate":   {"jobs/retry"},
 		"jobs":        {"events", "jobs/model", "jobs/retry", "jobs/gate"},
-		"server":      {"events", "locales", "jobs"},
+		"server":      {"events", "locales", "jobs", "jobs/model"}, // the last for the types of an input
 		"cmd/tidings": {"events", "locales", "jobs", "jobs/model", "jobs/retry", "jobs/gate", "server"},
 	}
 }
@@ -133,7 +133,7 @@ type door struct {
 func doors() []door {
 	return []door{
 		{"github.com/hibiken/asynq", []string{"jobs/asynq.go"}, true},
-		{"github.com/hibiken/asynqmon", []string{"server/queues.go"}, false},
+		{"github.com/hibiken/asynqmon", []string{"jobs/asynq.go"}, false},
 		{"github.com/redis/go-redis", []string{"events", "jobs", "jobs/gate", "cmd/tidings"}, true},
 		{"github.com/gin-gonic/gin", []string{"server"}, true},
 		{"github.com/r3labs/sse", []string{"server/sse.go", "cmd/tidings/watch.go"}, true},
