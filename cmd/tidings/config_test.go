@@ -166,7 +166,7 @@ func TestSecretsHaveNoFlag(t *testing.T) {
 	for _, command := range parser.Model.Children {
 		for _, flag := range command.Flags {
 			for _, secret := range []string{"key", "password", "secret", "token"} {
-				if strings.Contains(flag.Name, secret) {
+				if strings.Contains(flag.Name, secret) && !strings.Contains(flag.Name, "public") {
 					t.Errorf("%s --%s: a command line is no place for a secret", command.Name, flag.Name)
 				}
 			}

@@ -1,0 +1,56 @@
+# Everything people and CI run. CI runs these same targets, so that a green run
+# here means the same as one there.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+GO ?= go
+FUZZTIME ?= 5s
+GOTEST := $(GO) test -timeout 10m
+
+.PHONY: help run test test-slow test-go race bench lint fuzz-short tools
+
+help: ## list these targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS=$$'\t' read -r name text; do printf '%-12s %s\n' "$$name" "$$text"; done
+
+run: ## start everything in one process; needs Go and nothing else
+	$(GO) run ./cmd/tidings dev
+
+test: tools lint test-go fuzz-short ## all checks that take minutes at most, on a real Redis
+
+test-slow: tools ## what takes longer: every test with the race detector, and the slow ones
+	$(GOTEST) -timeout 30m -race -tags slow ./...
+
+test-go: ## the Go tests
+	$(GOTEST) -race ./...
+
+race: test-go ## the same, by its usual name
+
+bench: tools ## the figures: latency and throughput, on a real Redis
+	$(GO) test -tags bench -run '^TestFigures$$' -count 1 -v ./cmd/tidings
+
+lint: ## formatting, vet, staticcheck and a tidy go.mod
+	@files=$$(gofmt -l .); if [ -n "$$files" ]; then printf 'gofmt these files:\n%s\n' "$$files" >&2; exit 1; fi
+	$(GO) vet -tags slow,bench ./...
+	$(GO) tool staticcheck -tags slow,bench ./...
+	$(GO) mod tidy -diff
+
+fuzz-short: ## every fuzz target for FUZZTIME (5s)
+	@grep -rlE '^func Fuzz' --include='*_test.go' . | xargs -r -n1 dirname | sort -u | while read -r dir; do \
+	  grep -hoE '^func Fuzz[A-Za-z0-9_]+' "$$dir"/*_test.go | sed 's/^func //' | while read -r target; do \
+	    echo "fuzzing $$target in $$dir"; \
+	    (cd "$$dir" && $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) .) </dev/null; \
+	  done; \
+	done
+
+# The tests start their own redis-server, and the race detector needs a C
+# compiler. On Debian as root they are installed; elsewhere this says what to do.
+tools:
+	@missing=; command -v redis-server >/dev/null || missing="redis-server"; \
+	  command -v $${CC:-gcc} >/dev/null || missing="$$missing gcc libc6-dev"; \
+	  if [ -z "$$missing" ]; then exit 0; fi; \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
+	  else \
+	    echo "These tests need a program that is not here. Install: $$missing (apt-get install $$missing)" >&2; exit 1; \
+	  fi
