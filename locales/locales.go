@@ -35,13 +35,12 @@ import (
 	"io/fs"
 	"maps"
 	"math"
-	"regexp"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/nicksnyder/go-i18n/v2/i18n"
-	"github.com/nicksnyder/go-i18n/v2/i18n/template"
 	"github.com/pelletier/go-toml/v2"
 	"golang.org/x/text/language"
 )
@@ -69,9 +68,8 @@ type Args map[string]any
 type Catalog struct {
 	// localizers has one entry per language. Making one costs 25 allocations, so they are made once.
 	localizers map[Language]*i18n.Localizer
-	parser     *template.TextParser
 	keys       []string
-	// placeholders holds the names each key's English text asks for.
+	// placeholders holds the names each key's English text asks for. The other languages ask for no others.
 	placeholders map[string][]string
 }
 
@@ -108,9 +106,7 @@ func load(fsys fs.FS) (*Catalog, error) {
 	bundle := i18n.NewBundle(language.Make(string(Default)))
 	bundle.RegisterUnmarshalFunc("toml", toml.Unmarshal)
 	c := &Catalog{
-		localizers: make(map[Language]*i18n.Localizer),
-		// Without this option a forgotten value is printed as "<no value>" and no error tells of it.
-		parser:       &template.TextParser{Option: "missingkey=error"},
+		localizers:   make(map[Language]*i18n.Localizer),
 		placeholders: make(map[string][]string),
 	}
 
@@ -168,12 +164,12 @@ func check(m *i18n.Message) error {
 	if strings.TrimSpace(m.Other) == "" {
 		return errors.New(`no text (form "other")`)
 	}
-	for name, text := range forms(m) {
-		if rest := placeholder().ReplaceAllString(text, ""); strings.Contains(rest, "{{") || strings.Contains(rest, "}}") {
-			return fmt.Errorf("form %q: a placeholder is written {{.Name}}", name)
+	for form, text := range forms(m) {
+		if _, ok := names(text); !ok {
+			return fmt.Errorf("form %q: a placeholder is written {{.Name}}", form)
 		}
 		if text != strings.TrimSpace(text) {
-			return fmt.Errorf("form %q: space at the start or end", name)
+			return fmt.Errorf("form %q: space at the start or end", form)
 		}
 	}
 	return nil
@@ -193,8 +189,6 @@ func (c *Catalog) compare(key string, m *i18n.Message) error {
 	return nil
 }
 
-func placeholder() *regexp.Regexp { return regexp.MustCompile(`\{\{\.([A-Z][A-Za-z]*)\}\}`) }
-
 // forms returns a message's texts by CLDR plural form, only those it has.
 func forms(m *i18n.Message) map[string]string {
 	all := map[string]string{"zero": m.Zero, "one": m.One, "two": m.Two, "few": m.Few, "many": m.Many, "other": m.Other}
@@ -204,15 +198,36 @@ func forms(m *i18n.Message) map[string]string {
 
 // placeholders returns the names used by any form of the message, sorted.
 func placeholders(m *i18n.Message) []string {
-	var names []string
+	var all []string
 	for _, text := range forms(m) {
-		for _, match := range placeholder().FindAllStringSubmatch(text, -1) {
-			names = append(names, match[1])
-		}
+		found, _ := names(text)
+		all = append(all, found...)
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	slices.Sort(all)
+	return slices.Compact(all)
 }
+
+// names returns the placeholders in a text, in order. ok is false when anything in it is not plainly {{.Name}}.
+func names(text string) (found []string, ok bool) {
+	for {
+		before, rest, more := strings.Cut(text, "{{")
+		if strings.Contains(before, "}}") {
+			return found, false
+		}
+		if !more {
+			return found, true
+		}
+		name, after, closed := strings.Cut(rest, "}}")
+		name, dotted := strings.CutPrefix(name, ".")
+		if !closed || !dotted || name == "" || strings.ContainsFunc(name, func(r rune) bool { return !isLetter(r) }) {
+			return found, false
+		}
+		found = append(found, name)
+		text = after
+	}
+}
+
+func isLetter(r rune) bool { return 'A' <= r && r <= 'Z' || 'a' <= r && r <= 'z' }
 
 // Languages lists the languages in alphabetical order of their tags.
 func (c *Catalog) Languages() []Info { return languages() }
@@ -229,8 +244,15 @@ func (c *Catalog) Keys() []string { return slices.Clone(c.keys) }
 // Text renders key in lang. A key missing there is rendered in English, a key missing everywhere (or one whose
 // placeholders are not all in args) is returned as it is. used tells which language the text is in.
 func (c *Catalog) Text(lang Language, key string, args Args) (text string, used Language) {
-	if !c.Has(key) {
+	required, ok := c.placeholders[key]
+	if !ok {
 		return key, Default
+	}
+	for _, name := range required {
+		// go-i18n would print "<no value>" in its place and report no error.
+		if args[name] == nil {
+			return key, Default
+		}
 	}
 	localizer, ok := c.localizers[lang]
 	if !ok {
@@ -238,10 +260,9 @@ func (c *Catalog) Text(lang Language, key string, args Args) (text string, used 
 		localizer = c.localizers[lang]
 	}
 	text, err := localizer.Localize(&i18n.LocalizeConfig{
-		MessageID:      key,
-		TemplateData:   map[string]any(args),
-		PluralCount:    pluralCount(args),
-		TemplateParser: c.parser,
+		MessageID:    key,
+		TemplateData: map[string]any(args),
+		PluralCount:  pluralCount(args),
 	})
 	if text == "" {
 		return key, Default
@@ -264,22 +285,25 @@ func (c *Catalog) Plural(lang Language, key string, count int, args Args) (strin
 }
 
 // pluralCount finds the number that picks the plural form. It returns nil, which means the form "other", for anything
-// that is not a whole number: go-i18n would answer such a count with no text at all.
+// that is not a whole number: go-i18n would answer such a count, and any unsigned one, with no text at all.
 func pluralCount(args Args) any {
-	value, ok := args["Count"]
-	if !ok || value == nil {
-		value = args["Seconds"]
+	count := args["Count"]
+	if count == nil {
+		count = args["Seconds"]
 	}
-	switch n := value.(type) {
-	case int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64:
+	if n, ok := count.(int); ok {
 		return n
-	case float64: // numbers that came through JSON
-		if n == math.Trunc(n) && math.Abs(n) < 1<<53 {
-			return int64(n)
-		}
-	case string:
-		if i, err := strconv.Atoi(n); err == nil {
-			return i
+	}
+	switch v := reflect.ValueOf(count); {
+	case v.CanInt():
+		return v.Int()
+	case v.CanUint() && v.Uint() <= math.MaxInt64:
+		return int64(v.Uint())
+	case v.CanFloat() && v.Float() == math.Trunc(v.Float()) && math.Abs(v.Float()) < 1<<53: // came through JSON
+		return int64(v.Float())
+	case v.Kind() == reflect.String:
+		if n, err := strconv.Atoi(v.String()); err == nil {
+			return n
 		}
 	}
 	return nil

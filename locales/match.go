@@ -66,8 +66,9 @@ func (c *Catalog) base(tag string) (Language, bool) {
 	}
 	tag = strings.ToLower(tag)
 	if len(tag) == 3 {
-		// Three-letter codes of the same languages: "nob", "deu", "cmn".
-		if base, err := language.ParseBase(tag); err == nil {
+		// Three-letter codes of the same languages: "nob", "deu", "cmn". (Macro makes "no" of nb; see below.)
+		if parsed, err := language.Macro.Parse(tag); err == nil {
+			base, _ := parsed.Base()
 			tag = base.String()
 		}
 	}
