@@ -31,8 +31,8 @@ type commandLine struct {
 
 // settings are those of every mode that runs parts of the service.
 type settings struct {
-	Listen    string `group:"Addresses" env:"TIDINGS_LISTEN" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Where the API listens. Port 0 picks one."`
-	OpsListen string `group:"Addresses" env:"TIDINGS_OPS_LISTEN" default:"127.0.0.1:8081" placeholder:"HOST:PORT" help:"Where health, metrics and the queues' web page listen. Never public."`
+	Listen    string `group:"Addresses" env:"TIDINGS_LISTEN" default:"127.0.0.1:8080" help:"Where the API listens. Port 0 picks one."`
+	OpsListen string `group:"Addresses" env:"TIDINGS_OPS_LISTEN" default:"127.0.0.1:8081" help:"Where health, metrics and the queues' web page listen. Never public."`
 	RedisURL  string `group:"Addresses" env:"TIDINGS_REDIS_URL" placeholder:"URL" help:"redis://, redis-sentinel:// or redis-cluster://, or one of them with rediss for TLS. Empty: an embedded one, in dev only."`
 
 	Auth         string   `group:"Who may call" env:"TIDINGS_AUTH" enum:"off,jwt" default:"off" help:"off: everybody is the same owner. jwt: a bearer token's sub is the owner."`
@@ -42,19 +42,20 @@ type settings struct {
 	Origins      []string `group:"Who may call" env:"TIDINGS_ORIGINS" placeholder:"ORIGIN" help:"Web origins that may call the API from a browser, with commas between them. dev allows all."`
 	QueuesWrite  bool     `group:"Who may call" env:"TIDINGS_QUEUES_WRITE" help:"Let operators change tasks on the queues' web page and not only look."`
 
-	Model        string `group:"Model" env:"TIDINGS_MODEL" default:"local" help:"Which model writes. local needs no key and no network, and is the only one in this version."`
-	ModelBaseURL string `group:"Model" env:"TIDINGS_MODEL_BASE_URL" placeholder:"URL" help:"Another address for the model's provider."`
-	ModelName    string `group:"Model" env:"ANTHROPIC_MODEL" placeholder:"NAME" help:"The model's name when TIDINGS_MODEL gives only the provider, anthropic."`
+	Model        string        `group:"Model" env:"TIDINGS_MODEL" default:"local" help:"Which model writes. local needs no key and no network, and is the only one in this version."`
+	LocalLatency time.Duration `group:"Model" env:"TIDINGS_LOCAL_LATENCY" type:"span" from:"0s" to:"30s" default:"1s" help:"How long the local model takes in dev, so that there is something to watch."`
+	ModelBaseURL string        `group:"Model" env:"TIDINGS_MODEL_BASE_URL" placeholder:"URL" help:"Another address for the model's provider."`
+	ModelName    string        `group:"Model" env:"ANTHROPIC_MODEL" placeholder:"NAME" help:"The model's name when TIDINGS_MODEL gives only the provider, anthropic."`
 
 	Calls         int           `group:"Retries in the call" env:"TIDINGS_CALLS,AI_MODEL_RETRY_ATTEMPTS" type:"whole" from:"1" to:"5" default:"3" help:"Calls in one attempt, the first included."`
 	FirstPause    time.Duration `name:"call-first-pause" group:"Retries in the call" env:"TIDINGS_CALL_FIRST_PAUSE,AI_MODEL_RETRY_INITIAL_DELAY_SECONDS" type:"span" from:"1ms" to:"5s" default:"1s" help:"Longest first pause between two calls. Further ones double, up to 8s."`
 	CallBudget    time.Duration `group:"Retries in the call" env:"TIDINGS_CALL_BUDGET,AI_MODEL_TIMEOUT_SECONDS" type:"span" from:"100ms" to:"5m" default:"45s" help:"Time for all calls and pauses of one attempt. Twice that for long workloads."`
-	CallJitter    string        `group:"Retries in the call" env:"TIDINGS_CALL_JITTER" default:"full" placeholder:"full|0..1" help:"Which part of a pause is left to chance: full, or a fraction such as 0.25."`
+	CallJitter    string        `group:"Retries in the call" env:"TIDINGS_CALL_JITTER" default:"full" help:"Which part of a pause is left to chance: full, or a fraction such as 0.25."`
 	CallAllowance int           `group:"Retries in the call" env:"TIDINGS_CALL_ALLOWANCE" type:"whole" from:"1" to:"100" default:"12" help:"Calls that one job may make in all its attempts, stored with the job."`
 
 	QueueAttempts int           `group:"Retries by the queue" env:"TIDINGS_QUEUE_ATTEMPTS" type:"whole" from:"1" to:"10" default:"4" help:"Attempts at one job, the first included."`
-	QueueDelays   string        `group:"Retries by the queue" env:"TIDINGS_QUEUE_DELAYS" default:"30s,60s,120s" placeholder:"PLAN" help:"Waits between attempts: a list whose last one repeats, or exp:10s..5m for 10, 20, 40 s and so on."`
-	QueueJitter   string        `group:"Retries by the queue" env:"TIDINGS_QUEUE_JITTER" default:"0" placeholder:"0..0.1" help:"By which fraction those waits may grow."`
+	QueueDelays   string        `group:"Retries by the queue" env:"TIDINGS_QUEUE_DELAYS" default:"30s,60s,120s" help:"Waits between attempts: a list whose last one repeats, or exp:10s..5m for 10, 20, 40 s and so on."`
+	QueueJitter   string        `group:"Retries by the queue" env:"TIDINGS_QUEUE_JITTER" default:"0" help:"By which fraction those waits may grow, up to 0.1."`
 	Deadline      time.Duration `group:"Retries by the queue" env:"TIDINGS_DEADLINE" type:"span" from:"1s" to:"16h" default:"10m" help:"How long a job may take from its acceptance. Half as much again for long workloads."`
 
 	Heartbeat    time.Duration `group:"Streams" env:"TIDINGS_HEARTBEAT" type:"span" from:"10ms" to:"1m" default:"15s" help:"How often an idle stream sends a comment."`
@@ -64,6 +65,7 @@ type settings struct {
 
 	Concurrency int           `group:"Workers" env:"TIDINGS_CONCURRENCY" type:"whole" from:"1" to:"10000" default:"20" help:"Jobs that this process works on at the same time."`
 	QueueLimit  int           `group:"Workers" env:"TIDINGS_QUEUE_LIMIT" type:"whole" from:"1" to:"10000000" default:"1000" help:"Open jobs of all processes together. Further submits are refused."`
+	InputBytes  int           `group:"Workers" env:"TIDINGS_INPUT_BYTES" type:"whole" from:"1048576" to:"1099511627776" default:"268435456" help:"Bytes that the inputs of open and failed jobs may take together. Further submits are refused."`
 	Lease       time.Duration `group:"Workers" env:"TIDINGS_LEASE" type:"span" from:"100ms" to:"1m" default:"15s" help:"How long a silent worker keeps its job. Renewed at a third of it."`
 
 	Drain time.Duration `group:"Shutdown" env:"TIDINGS_DRAIN" type:"span" from:"0s" to:"10m" default:"10s" help:"Over how long the streams are closed."`
@@ -135,6 +137,11 @@ func (c *commandLine) settings(mode string) *settings {
 		return &c.Check.settings
 	}
 	return nil
+}
+
+// Help is the end of each mode's --help.
+func (*settings) Help() string {
+	return "Secrets are read from the environment alone: " + strings.Join(secretNames(), ", ") + "."
 }
 
 func newParser(line *commandLine, more ...kong.Option) (*kong.Kong, error) {

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"testing/synctest"
+)
+
+// In a bubble the pauses between the calls pass on a virtual clock (S3-32).
+func TestSelfChecksPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		line, _, err := read(t, nil, "check", "--dry-run")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if code := check(t.Context(), &line.Check, &out); code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+		for _, want := range []string{"OK  retry", "OK  cost lines", "OK  summary", "all OK"} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%q is missing in:\n%s", want, out.String())
+			}
+		}
+	})
+}
+
+func TestCheckPrintsTheWorstCase(t *testing.T) {
+	for _, c := range []struct {
+		env  map[string]string
+		want []string
+	}{
+		{nil, []string{"12 calls: 4 attempts of 3", "210 s", "395 s, and is given 600 s", "575 s, and is given 900 s", "0.00 USD"}},
+		// The sequence of the original: 4 calls, 30 s, 4 calls, 60 s, 4 calls.
+		{map[string]string{"TIDINGS_CALLS": "4", "TIDINGS_QUEUE_ATTEMPTS": "3"}, []string{"12 calls: 3 attempts of 4", "90 s"}},
+		// The allowance holds whatever the other settings say.
+		{map[string]string{"TIDINGS_CALLS": "5"}, []string{"12 calls: 4 attempts of 5"}},
+	} {
+		line, _, err := read(t, c.env, "check")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		if code := check(t.Context(), &line.Check, &out); code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%v: %q is missing in:\n%s", c.env, want, out.String())
+			}
+		}
+	}
+}
+
+func TestWorstCostIsUnknownWithoutAPrice(t *testing.T) {
+	if got := worstCost("anthropic/never-heard-of", 12); !strings.Contains(got, "unknown") {
+		t.Errorf("got %q", got)
+	}
+	if got := worstCost("anthropic/claude-sonnet-4-5", 12); !strings.Contains(got, " USD with 262144 tokens in") || strings.HasPrefix(got, "0.00") {
+		t.Errorf("got %q", got)
+	}
+}
