@@ -42,6 +42,7 @@ type field struct {
 //	version       number  completed: the document's version
 //	can_retry     "1"     error
 //	retry_at      ms      error: when a manual retry is accepted again
+//	replaced_by   text    error: the job whose submit cancelled this one
 func fields() []field {
 	return []field{
 		number("seq", func(t *Transition) *int64 { return &t.Seq }),
@@ -64,6 +65,7 @@ func fields() []field {
 		number("version", func(t *Transition) *int64 { return &t.Version }),
 		flag("can_retry", func(t *Transition) *bool { return &t.CanRetry }),
 		moment("retry_at", func(t *Transition) *time.Time { return &t.RetryAvailableAt }),
+		text("replaced_by", func(t *Transition) *string { return &t.ReplacedBy }),
 	}
 }
 

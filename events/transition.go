@@ -35,6 +35,9 @@ type Transition struct {
 	Version          int64     // completed: the document's version
 	CanRetry         bool      // error
 	RetryAvailableAt time.Time // error: when a manual retry is accepted again; zero: now
+	// ReplacedBy is the job whose submit cancelled this one: the next transition
+	// is that job's, so this error is not where a reader's wait ends.
+	ReplacedBy string
 }
 
 // Status is a job's state as the stream names it.

@@ -2,41 +2,312 @@ package jobs
 
 import (
 	"context"
-	"errors"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/oklog/ulid/v2"
 
 	"github.com/tidings/tidings/events"
+	"github.com/tidings/tidings/jobs/retry"
 )
+
+// Limits bound what is taken in.
+type Limits struct {
+	// OpenJobs is how many jobs may be open at once; more are refused with
+	// queue_full (TIDINGS_QUEUE_LIMIT).
+	OpenJobs int
+	// InputBytes is how much the inputs of open and failed jobs may take
+	// together (TIDINGS_INPUT_BYTES).
+	InputBytes int64
+}
+
+// ServiceOptions is what a Service is made of.
+type ServiceOptions struct {
+	Store    *Store
+	Queue    Queue
+	Settings retry.Settings
+	Limits   Limits
+	// Dependency names the model that serves the jobs.
+	Dependency string
+	// Simulate reads a submit's steps for the local model and returns what makes
+	// it play them; nil outside dev.
+	Simulate func(topic events.Topic, steps []string) (play func(), err error)
+	Metrics  *Metrics
+	Log      *slog.Logger
+}
 
 // Service is what a request can ask of the jobs. Every method answers with a
 // *Refusal when it may not do what was asked, and with an error that wraps
 // events.ErrUnavailable when the storage cannot be reached.
-type Service struct{}
+type Service struct{ ServiceOptions }
+
+// NewService makes a Service.
+func NewService(o ServiceOptions) *Service { return &Service{o} }
+
+// queueFullRetry is what a refused caller is told to wait: about the time in
+// which a running job makes room.
+const queueFullRetry = 5 * time.Second
+
+// plan is what a new job's record is made of.
+func (s *Service) plan(w Workload, job string) args {
+	deadline := s.Settings.DeadlineFor(w.Long)
+	return args{
+		"job": job, "dependency": s.Dependency,
+		"deadline_ms": ms(deadline), "input_ms": ms(deadline + s.Store.keep.Input),
+		"max_attempts": s.Settings.Attempts, "max_calls": s.Settings.Calls, "allowance": s.Settings.Allowance,
+	}
+}
 
 // Submit starts a job for a new version of the topic's document, or answers
 // with the live one.
+//
+// Three steps, each safe to repeat: into the index (the admission), one script
+// on the session's keys (record, input, `queued` stored and published), into
+// the queue. After a crash between them the rescuer goes on: an index entry
+// without a job is dropped, a job without a task is enqueued.
 func (s *Service) Submit(ctx context.Context, r Submit) (Accepted, error) {
-	return Accepted{}, errors.New("unfinished")
+	w, ok := WorkloadNamed(r.Topic.Workload)
+	if !ok {
+		return Accepted{}, &Refusal{Code: CodeNotFound}
+	}
+	if err := r.Input.Validate(); err != nil {
+		return Accepted{}, err
+	}
+	if len(r.Simulate) > 0 && s.Simulate == nil {
+		return Accepted{}, &Refusal{Code: CodeSimulateOnlyInDev, Field: "simulate"}
+	}
+	play := func() {}
+	if len(r.Simulate) > 0 {
+		var err error
+		if play, err = s.Simulate(r.Topic, r.Simulate); err != nil {
+			return Accepted{}, &Refusal{Code: CodeInvalidField, Field: "simulate", Why: err.Error()}
+		}
+	}
+	input, err := json.Marshal(r.Input)
+	if err != nil {
+		return Accepted{}, fmt.Errorf("jobs: input: %w", err)
+	}
+	job := ulid.Make().String()
+	if err := s.admit(ctx, r.Topic, job, len(input), s.Settings.DeadlineFor(w.Long)); err != nil {
+		// A key or a job that is known is answered also when there is no room.
+		if a, known := s.known(ctx, r); known {
+			return a, nil
+		}
+		return Accepted{}, err
+	}
+	a := s.plan(w, job)
+	a["fingerprint"], a["language"], a["replace"] = fingerprint(r.Input, r.Language), r.Language, r.Replace
+	a["idem_ms"], a["cancels"] = ms(s.Store.keep.Key), cancels
+	var extra []string
+	if r.IdempotencyKey != "" {
+		extra = append(extra, idempotencyKey(r.Topic, r.IdempotencyKey))
+	}
+	got, err := repeat(ctx, func() (answer, error) {
+		got, _, err := s.Store.run(ctx, "submit", r.Topic, a, input, extra...)
+		return got, err
+	})
+	if err != nil {
+		// Whether it was stored is unknown: the rescuer prunes or goes on.
+		return Accepted{}, err
+	}
+	if got.Code != "created" {
+		s.leave(ctx, r.Topic, job, 0)
+	}
+	switch got.Code {
+	case "created":
+		s.Metrics.admitted(w.Name)
+		if got.Replaced != "" {
+			s.leave(ctx, r.Topic, got.Replaced, 0)
+			s.Metrics.ended(w.Name, events.OutcomeFailed, events.Cancelled)
+		}
+		play()
+		s.enqueue(ctx, Task{Topic: r.Topic, JobID: job, Run: 1, Queue: w.Queue}, time.Time{})
+		s.Log.InfoContext(ctx, "job accepted", "job", job, "workload", w.Name, "bytes", len(input))
+		return Accepted{JobID: job, Status: events.Queued}, nil
+	case "live":
+		return Accepted{JobID: got.JobID, Status: events.Status(got.Status), Live: true}, nil
+	case "replay":
+		return Accepted{JobID: got.JobID, Status: events.Status(got.Status), Live: got.Live == "1", Replayed: true}, nil
+	case "job_running":
+		return Accepted{}, &Refusal{Code: CodeJobRunning, JobID: got.JobID}
+	case "key_reused":
+		return Accepted{}, &Refusal{Code: CodeIdempotencyKeyReused}
+	}
+	return Accepted{}, fmt.Errorf("jobs: submit answered %q", got.Code)
 }
 
-// Retry is the user's "try again": see the table in contract.md.
+// known looks whether a submit that found no room repeats something known.
+func (s *Service) known(ctx context.Context, r Submit) (Accepted, bool) {
+	print := fingerprint(r.Input, r.Language)
+	if r.IdempotencyKey != "" {
+		if text, err := s.Store.client.Get(ctx, idempotencyKey(r.Topic, r.IdempotencyKey)).Result(); err == nil {
+			var k struct{ Fingerprint, Job, Status, Live string }
+			if json.Unmarshal([]byte(text), &k) == nil && k.Fingerprint == print {
+				return Accepted{JobID: k.Job, Status: events.Status(k.Status), Live: k.Live == "1", Replayed: true}, true
+			}
+		}
+	}
+	rec, last, err := s.Store.look(ctx, r.Topic)
+	if err != nil || rec["fingerprint"] != print || last.JobID != rec["job"] || last.Seq == 0 || last.Status.Terminal() {
+		return Accepted{}, false
+	}
+	return Accepted{JobID: last.JobID, Status: last.Status, Live: true}, true
+}
+
+func idempotencyKey(t events.Topic, key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return t.Key("idempotency:" + hex.EncodeToString(sum[:16]))
+}
+
+// Retry is the user's "try again": see the table in docs/protocol.md.
 func (s *Service) Retry(ctx context.Context, topic events.Topic) (Accepted, error) {
-	return Accepted{}, errors.New("unfinished")
+	w, ok := WorkloadNamed(topic.Workload)
+	if !ok {
+		return Accepted{}, &Refusal{Code: CodeNotFound}
+	}
+	_, last, err := s.Store.look(ctx, topic)
+	if err != nil {
+		return Accepted{}, err
+	}
+	// Only an ended job needs room for a new one; the script decides.
+	job, admitted := ulid.Make().String(), false
+	if last.Status == events.Failed && last.CanRetry {
+		size, err := s.Store.client.StrLen(ctx, topic.Key("input")).Result()
+		if err != nil {
+			return Accepted{}, storageError("retry", err)
+		}
+		if err := s.admit(ctx, topic, job, int(size), s.Settings.DeadlineFor(w.Long)); err != nil {
+			return Accepted{}, err
+		}
+		admitted = true
+	}
+	got, err := repeat(ctx, func() (answer, error) {
+		got, _, err := s.Store.run(ctx, "retry", topic, s.plan(w, job), nil)
+		return got, err
+	})
+	if err != nil {
+		return Accepted{}, err
+	}
+	if admitted && got.Code != "created" {
+		s.leave(ctx, topic, job, 0)
+	}
+	wait := time.Duration(got.At-got.Now) * time.Millisecond
+	switch got.Code {
+	case "created":
+		if !admitted {
+			// It failed between the look and the script: take it in now. Above the
+			// limit by this one at most, rather than losing it.
+			if err := s.admit(ctx, topic, job, 0, s.Settings.DeadlineFor(w.Long)); err != nil {
+				s.Log.WarnContext(ctx, "a retried job is outside the index until the rescuer sees it", "job", job, "error", err)
+			}
+		}
+		s.Metrics.admitted(w.Name)
+		s.leave(ctx, topic, got.Old, 0)
+		s.enqueue(ctx, Task{Topic: topic, JobID: job, Run: 1, Queue: w.Queue}, time.Time{})
+		s.Log.InfoContext(ctx, "job retried by hand", "job", job, "failed_job", got.Old, "workload", w.Name)
+		return Accepted{JobID: job, Status: events.Queued}, nil
+	case "run_now":
+		s.runNow(ctx, Task{Topic: topic, JobID: got.JobID, Run: got.Run, Queue: w.Queue})
+		return Accepted{JobID: got.JobID, Status: events.Queued}, nil
+	case "live":
+		return Accepted{JobID: got.JobID, Status: events.Status(got.Status), Live: true}, nil
+	case "wait":
+		return Accepted{}, &Refusal{Code: CodeWaitRequired, RetryAfter: wait, JobID: got.JobID}
+	case "too_often":
+		return Accepted{}, &Refusal{Code: CodeTooOften, RetryAfter: wait}
+	case "completed":
+		return Accepted{}, &Refusal{Code: CodeAlreadyCompleted, JobID: got.JobID}
+	case "not_retryable":
+		return Accepted{}, &Refusal{Code: CodeNotRetryable, JobID: got.JobID}
+	case "gone":
+		return Accepted{}, &Refusal{Code: CodeInputGone}
+	case "unknown":
+		return Accepted{}, &Refusal{Code: CodeNotFound}
+	}
+	return Accepted{}, fmt.Errorf("jobs: retry answered %q", got.Code)
 }
 
 // Cancel ends the topic's live job and answers with how it stands then; a job
 // that has already ended is left as it is. CodeNotFound when there is none.
 func (s *Service) Cancel(ctx context.Context, topic events.Topic) (Accepted, error) {
-	return Accepted{}, errors.New("unfinished")
+	got, err := repeat(ctx, func() (answer, error) {
+		got, _, err := s.Store.run(ctx, "cancel", topic, args{"cancels": cancels}, nil)
+		return got, err
+	})
+	switch {
+	case err != nil:
+		return Accepted{}, err
+	case got.Code == "unknown":
+		return Accepted{}, &Refusal{Code: CodeNotFound}
+	case got.Code == "cancelled":
+		s.leave(ctx, topic, got.JobID, 0)
+		s.Metrics.ended(topic.Workload, events.OutcomeFailed, events.Cancelled)
+		s.Log.InfoContext(ctx, "job cancelled", "job", got.JobID, "workload", topic.Workload)
+	}
+	return Accepted{JobID: got.JobID, Status: events.Status(got.Status)}, nil
 }
 
 // Document returns the topic's current document; CodeNoDocument when there is
 // none yet.
 func (s *Service) Document(ctx context.Context, topic events.Topic) (Document, error) {
-	return Document{}, errors.New("unfinished")
+	d, ok, err := s.Store.document(ctx, topic)
+	if err == nil && !ok {
+		err = &Refusal{Code: CodeNoDocument}
+	}
+	return d, err
 }
 
 // Attempts returns the ledger of the topic's newest job; CodeNotFound when no
 // job is known.
 func (s *Service) Attempts(ctx context.Context, topic events.Topic) (Ledger, error) {
-	return Ledger{}, errors.New("unfinished")
+	return s.Store.ledger(ctx, topic)
+}
+
+func (s *Service) admit(ctx context.Context, t events.Topic, job string, bytes int, deadline time.Duration) error {
+	ok, err := repeat(ctx, func() (bool, error) {
+		return s.Store.admit(ctx, t, job, bytes, s.Limits.OpenJobs, s.Limits.InputBytes, deadline+s.Store.keep.Input)
+	})
+	if err == nil && !ok {
+		s.Metrics.refused(t.Workload)
+		err = &Refusal{Code: CodeQueueFull, RetryAfter: queueFullRetry}
+	}
+	return err
+}
+
+// leave is best effort: what stays in the index is dropped by the rescuer.
+func (s *Service) leave(ctx context.Context, t events.Topic, job string, keep time.Duration) {
+	if err := s.Store.leave(ctx, t, job, keep); err != nil {
+		s.Log.WarnContext(ctx, "a job stays in the index until the rescuer drops it", "job", job, "error", err)
+	}
+}
+
+// enqueue is best effort too: the job is stored, and the rescuer enqueues what
+// the queue does not know.
+func (s *Service) enqueue(ctx context.Context, t Task, at time.Time) {
+	if err := s.Queue.Enqueue(ctx, t, at); err != nil {
+		s.Log.WarnContext(ctx, "a job waits for the rescuer to enqueue it", "job", t.JobID, "run", t.Run, "error", err)
+	}
+}
+
+// runNow starts a waiting task. The task may still be on its way into the
+// waiting set, so it is tried three times in 100 ms; the rescuer does the rest.
+func (s *Service) runNow(ctx context.Context, t Task) {
+	var err error
+	for try := range 3 {
+		if try > 0 {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+		if err = s.Queue.RunNow(ctx, t); err == nil {
+			return
+		}
+	}
+	s.Log.WarnContext(ctx, "a job waits for the rescuer to run it", "job", t.JobID, "run", t.Run, "error", err)
 }

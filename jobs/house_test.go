@@ -1,0 +1,119 @@
+package jobs_test
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tidings/tidings/events"
+	"github.com/tidings/tidings/jobs"
+	"github.com/tidings/tidings/jobs/jobstest"
+	"github.com/tidings/tidings/jobs/model"
+	"github.com/tidings/tidings/jobs/model/modeltest"
+	"github.com/tidings/tidings/jobs/retry"
+)
+
+// house is the whole line on virtual time: the real scripts in an in-process
+// Redis, the real worker, a queue that waits in the bubble, a scripted model.
+type house struct {
+	t       testing.TB
+	client  redis.UniversalClient
+	redis   *miniredis.Miniredis
+	log     events.Log
+	store   *jobs.Store
+	queue   *jobstest.Queue
+	model   *modeltest.Scripted
+	worker  *jobs.Worker
+	service *jobs.Service
+	rescuer *jobs.Rescuer
+	setting retry.Settings
+	topic   events.Topic
+}
+
+// inHouse runs a test in a bubble, with the settings changed as wanted.
+func inHouse(t *testing.T, m *modeltest.Scripted, change func(*retry.Settings), body func(t *testing.T, h *house)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, m, change)
+		body(t, h)
+		h.queue.Stop()
+		h.client.Close()
+		h.redis.Close()
+	})
+}
+
+func newHouse(t testing.TB, m *modeltest.Scripted, change func(*retry.Settings)) *house {
+	t.Helper()
+	s := retry.Defaults()
+	if change != nil {
+		change(&s)
+	}
+	if err := s.Check(); err != nil {
+		t.Fatalf("settings: %v", err)
+	}
+	mini := miniredis.NewMiniRedis()
+	mini.ClockTTL(true)
+	client := redis.NewClient(&redis.Options{
+		Addr: "127.0.0.1:0", // an address, so that nothing is looked up
+		Dialer:                func(context.Context, string, string) (net.Conn, error) { return mini.Dial() },
+		ContextTimeoutEnabled: true, MaxRetries: -1,
+	})
+	store, err := jobs.NewStore(client, jobs.Keep{Job: s.Retention, Input: s.InputRetention, Document: 90 * 24 * time.Hour, Key: 24 * time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &house{t: t, client: client, redis: mini, store: store, queue: jobstest.NewQueue(), model: m, setting: s,
+		log: events.NewRedisLog(client, s.Retention), topic: events.NewTopic("", "abc-123", "summary")}
+	quiet := slog.New(slog.DiscardHandler)
+	h.service = jobs.NewService(jobs.ServiceOptions{Store: store, Queue: h.queue, Settings: s,
+		Limits: jobs.Limits{OpenJobs: 1000, InputBytes: 64 << 20}, Dependency: m.Dependency(), Log: quiet})
+	h.worker, err = jobs.NewWorker(jobs.WorkerOptions{Store: store, Queue: h.queue, Settings: s, Name: "w1", Log: quiet,
+		Model: model.NewRetrying(m, s, rand.New(rand.NewPCG(1, 2)).Float64)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.rescuer = jobs.NewRescuer(jobs.RescuerOptions{Store: store, Queue: h.queue, Settings: s, Log: quiet})
+	return h
+}
+
+func (h *house) start() {
+	if err := h.queue.Start(h.worker.Attempt); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *house) submit(text string) jobs.Accepted {
+	h.t.Helper()
+	a, err := h.service.Submit(h.t.Context(), jobs.Submit{Topic: h.topic, Input: jobs.Input{Text: text}})
+	if err != nil {
+		h.t.Fatalf("submit: %v", err)
+	}
+	return a
+}
+
+// history is every transition of the topic so far.
+func (h *house) history() []events.Transition {
+	h.t.Helper()
+	all, _, _, err := h.log.After(h.t.Context(), h.topic, 0)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return all
+}
+
+// last is the newest transition.
+func (h *house) last() events.Transition {
+	h.t.Helper()
+	l, err := h.log.Last(h.t.Context(), []events.Topic{h.topic})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return l[0]
+}

@@ -1,0 +1,121 @@
+package jobs
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tidings/tidings/events"
+	"github.com/tidings/tidings/jobs/model"
+)
+
+// Metrics counts what happens to jobs. Labels are bounded: workload,
+// dependency, outcome, reason; never an id. A nil *Metrics counts nothing.
+type Metrics struct {
+	admittedJobs *prometheus.CounterVec
+	refusedJobs  *prometheus.CounterVec
+	endedJobs    *prometheus.CounterVec
+	attempts     *prometheus.CounterVec
+	calls        *prometheus.CounterVec
+	tokens       *prometheus.CounterVec
+	cost         *prometheus.CounterVec
+	discarded    *prometheus.CounterVec
+	rescued      *prometheus.CounterVec
+	age          *prometheus.HistogramVec
+	callSeconds  *prometheus.HistogramVec
+}
+
+// NewMetrics registers the jobs' metrics.
+func NewMetrics(r prometheus.Registerer) *Metrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tidings_" + name, Help: help}, labels)
+		r.MustRegister(c)
+		return c
+	}
+	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "tidings_" + name, Help: help, Buckets: buckets}, labels)
+		r.MustRegister(h)
+		return h
+	}
+	return &Metrics{
+		admittedJobs: counter("jobs_admitted_total", "Jobs taken in, manual retries included.", "workload"),
+		refusedJobs:  counter("jobs_refused_total", "Submits and manual retries refused because the queue was full.", "workload"),
+		endedJobs:    counter("jobs_ended_total", "Jobs that ended, by outcome and reason.", "workload", "outcome", "reason"),
+		attempts:     counter("attempts_total", "Attempts that ended, by what followed.", "workload", "result"),
+		calls:        counter("calls_total", "Requests to the provider; first is the job's first call.", "dependency", "workload", "first", "class"),
+		tokens:       counter("tokens_total", "Tokens as far as providers report them.", "dependency", "workload", "direction"),
+		cost:         counter("cost_usd_total", "Cost in US dollars where the price is known.", "dependency", "workload"),
+		discarded:    counter("results_discarded_total", "Results of attempts that had been replaced or cancelled.", "workload"),
+		rescued:      counter("rescues_total", "What the rescuer put right, by what it did.", "action"),
+		age: histogram("queue_age_seconds", "From acceptance to the first claim.",
+			[]float64{.005, .01, .02, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}, "workload"),
+		callSeconds: histogram("call_seconds", "Duration of a request to the provider.",
+			[]float64{.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 30, 60}, "dependency"),
+	}
+}
+
+func (m *Metrics) admitted(workload string) {
+	if m != nil {
+		m.admittedJobs.WithLabelValues(workload).Inc()
+	}
+}
+
+func (m *Metrics) refused(workload string) {
+	if m != nil {
+		m.refusedJobs.WithLabelValues(workload).Inc()
+	}
+}
+
+func (m *Metrics) ended(workload string, o events.Outcome, r events.Reason) {
+	if m != nil {
+		m.endedJobs.WithLabelValues(workload, string(o), string(r)).Inc()
+	}
+}
+
+func (m *Metrics) attempt(workload, result string) {
+	if m != nil {
+		m.attempts.WithLabelValues(workload, result).Inc()
+	}
+}
+
+func (m *Metrics) discard(workload string) {
+	if m != nil {
+		m.discarded.WithLabelValues(workload).Inc()
+	}
+}
+
+func (m *Metrics) rescue(action string) {
+	if m != nil {
+		m.rescued.WithLabelValues(action).Inc()
+	}
+}
+
+func (m *Metrics) claimed(workload string, age time.Duration) {
+	if m != nil {
+		m.age.WithLabelValues(workload).Observe(age.Seconds())
+	}
+}
+
+func (m *Metrics) call(dependency, workload string, first bool, c model.Call) {
+	if m == nil {
+		return
+	}
+	class, which := "ok", "no"
+	if c.Err != nil {
+		class = string(c.Err.Kind)
+	}
+	if first {
+		which = "yes"
+	}
+	m.calls.WithLabelValues(dependency, workload, which, class).Inc()
+	m.callSeconds.WithLabelValues(dependency).Observe(c.Duration.Seconds())
+	if n := c.Usage.InputTokens; n != nil {
+		m.tokens.WithLabelValues(dependency, workload, "in").Add(float64(*n))
+	}
+	if n := c.Usage.OutputTokens; n != nil {
+		m.tokens.WithLabelValues(dependency, workload, "out").Add(float64(*n))
+	}
+	if c.Cost != nil {
+		m.cost.WithLabelValues(dependency, workload).Add(*c.Cost)
+	}
+}

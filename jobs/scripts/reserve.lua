@@ -1,0 +1,14 @@
+-- reserve counts one call, the last step before it is sent. It only grows:
+-- nothing is refunded. Safe to repeat with the same token and call.
+-- a: job, token, call (from 1 in this attempt)
+-- -> code ok | exhausted | lost | deadline; calls
+local r, now = record(), now_ms()
+local l = live(r)
+if not l or r.job ~= a.job or r.token ~= a.token or num(r.lease) <= now then return reply{code = 'lost'} end
+local this = a.token .. ':' .. str(a.call)
+if r.reserved == this then return reply{code = 'ok', calls = r.calls} end
+if now >= num(r.deadline) then return reply{code = 'deadline'} end
+if num(r.calls) >= num(r.allowance) then return reply{code = 'exhausted', calls = r.calls} end
+if a.call > 1 then publish(r, {status = 'processing', call = a.call, max_calls = r.max_calls}) end
+set(r, {calls = num(r.calls) + 1, reserved = this})
+return reply{code = 'ok', calls = r.calls}

@@ -1,0 +1,80 @@
+-- settle ends an attempt. Safe to repeat with the same token: the first
+-- settlement's answer comes again, whatever has happened since.
+-- a: job, token, kind (completed | retrying | queued | error), lines (ledger),
+--    reason, outcome, can_retry, delay_ms, hint_ms, save_ms, input_ms, document_ms,
+--    wait_ms (queued: not before), new_run (the queue's task cannot carry on)
+-- ARGV 4: the document without its version
+-- -> code ok | lost; status, outcome, reason, at (next_retry or not_before), run, version, attempt
+local r, now = record(), now_ms()
+if r.job == a.job and r.settled == a.token then return r.settled_as end
+local l = live(r)
+if not l or r.job ~= a.job or r.token ~= a.token then return reply{code = 'lost'} end
+
+local function settled(answer)
+  answer.code = 'ok'
+  answer.attempt = r.attempts
+  answer.run = r.run
+  answer.now = now
+  local text = reply(answer)
+  note(a.lines)
+  set(r, {settled = a.token, settled_as = text})
+  return text
+end
+local free = {token = '', lease = '', worker = ''}
+
+local function fail(outcome, reason, can_retry, retry_at)
+  if can_retry then
+    local cool = cool_down(r, now)
+    if cool and cool > (retry_at or 0) then retry_at = cool end
+  end
+  finish(r, outcome, reason, can_retry, retry_at, a.input_ms)
+  return settled{status = 'error', outcome = outcome, reason = reason}
+end
+
+if a.kind == 'completed' then
+  local version = num(redis.call('HGET', DOC, 'version')) + 1
+  publish(r, {status = 'completed', outcome = 'completed', version = version})
+  redis.call('HSET', DOC, 'version', str(version), 'job', r.job, 'created', str(now), 'body', ARGV[4])
+  redis.call('PEXPIRE', DOC, a.document_ms)
+  redis.call('DEL', INPUT)
+  set(r, {token = '', lease = '', worker = '', manual = '0'})
+  return settled{status = 'completed', outcome = 'completed', version = version}
+end
+
+if a.kind == 'queued' then
+  local at = 0
+  if num(a.wait_ms) > 0 then at = math.ceil((now + a.wait_ms) / 1000) * 1000 end
+  if at >= num(r.deadline) - a.save_ms then
+    return fail(a.outcome or 'deadline_exceeded', a.reason, true, nil)
+  end
+  local attempts = num(r.attempts) - 1
+  publish(r, {status = 'queued', reason = a.reason, attempt = attempts, not_before = at > 0 and at or ''})
+  set(r, free)
+  set(r, {attempts = attempts, not_before = at > 0 and at or ''})
+  if a.new_run then set(r, {run = num(r.run) + 1, unplaced = '1'}) end
+  return settled{status = 'queued', reason = a.reason, at = at}
+end
+
+if a.kind == 'retrying' then
+  if num(r.calls) >= num(r.allowance) then return fail('retries_exhausted', 'call_allowance', true, nil) end
+  if num(r.attempts) >= num(r.max_attempts) then return fail('retries_exhausted', 'attempts', true, nil) end
+  -- The plan's time is the nearest whole second, a provider's hint is never shortened.
+  local at = math.floor((now + a.delay_ms + 500) / 1000) * 1000
+  if at <= now then at = math.floor(now / 1000) * 1000 + 1000 end
+  local hint = 0
+  if num(a.hint_ms) > 0 then
+    hint = math.ceil((now + a.hint_ms) / 1000) * 1000
+    at = math.max(at, hint)
+  end
+  if at >= num(r.deadline) - a.save_ms then
+    return fail('deadline_exceeded', 'deadline', true, hint > 0 and hint or nil)
+  end
+  publish(r, {status = 'retrying', layer = 'queue', next_attempt = num(r.attempts) + 1, next_retry = at,
+    reason = a.reason})
+  set(r, free)
+  set(r, {next_retry = at, hint = hint > 0 and hint or ''})
+  if a.new_run then set(r, {run = num(r.run) + 1, unplaced = '1'}) end
+  return settled{status = 'retrying', reason = a.reason, at = at}
+end
+
+return fail(a.outcome, a.reason, a.can_retry, nil)

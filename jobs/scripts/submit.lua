@@ -1,0 +1,42 @@
+-- submit starts a job for a new version of the document, or says why not.
+-- Safe to repeat with the same job id.
+-- a: job, fingerprint, language, replace, idem_ms, deadline_ms, max_attempts,
+--    max_calls, allowance, dependency, input_ms (how long the input may stay), cancels (channel)
+-- ARGV 4: the input
+-- -> code created | live | job_running | replay | key_reused; job, status, replaced (the cancelled job)
+local idem = KEYS[6]
+if idem then
+  local known = redis.call('GET', idem)
+  if known then
+    known = cjson.decode(known)
+    if known.fingerprint ~= a.fingerprint then return reply{code = 'key_reused'} end
+    if known.job ~= a.job then
+      return reply{code = 'replay', job = known.job, status = known.status, live = known.live}
+    end
+  end
+end
+local function remember(job, status, is_live)
+  if idem then
+    redis.call('SET', idem, cjson.encode{fingerprint = a.fingerprint, job = job, status = status, live = is_live},
+      'PX', a.idem_ms)
+  end
+end
+
+local r = record()
+if r.job == a.job then return reply{code = 'created', job = r.job, status = 'queued'} end
+local l, replaced = live(r), nil
+if l then
+  if r.fingerprint == a.fingerprint then
+    remember(r.job, l.status, '1')
+    return reply{code = 'live', job = r.job, status = l.status}
+  end
+  if not a.replace then return reply{code = 'job_running', job = r.job, status = l.status} end
+  replaced = r.job
+  r.replaced_by = a.job
+  finish(r, 'failed', 'cancelled', false, nil, 0)
+  redis.call('PUBLISH', a.cancels, replaced)
+end
+start{fingerprint = a.fingerprint, language = a.language, manual = '0'}
+redis.call('SET', INPUT, ARGV[4], 'PX', a.input_ms)
+remember(a.job, 'queued', nil)
+return reply{code = 'created', job = a.job, status = 'queued', replaced = replaced}

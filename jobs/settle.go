@@ -1,0 +1,178 @@
+package jobs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/tidings/tidings/events"
+	"github.com/tidings/tidings/jobs/model"
+)
+
+// settle ends the attempt with what it came to, and tells the queue what to do
+// with its task.
+func (a *attempt) settle(ctx context.Context, res model.Response, err, cause error) Verdict {
+	s, blob := a.settlement(res, err, cause)
+	if s == nil {
+		a.discarded(ctx)
+		return Dropped()
+	}
+	s["job"], s["token"], s["save_ms"] = a.t.JobID, a.token, ms(a.w.Settings.Saving)
+	if _, set := s["input_ms"]; !set {
+		s["input_ms"] = ms(a.w.Settings.InputRetention)
+	}
+	a.lines = append(a.lines, a.attemptLine(s))
+	s["lines"] = a.lines
+	got, serr := a.persist(ctx, s, blob)
+	switch {
+	case serr != nil:
+		// What was stored is unknown. The lease runs out, and the rescuer goes on
+		// from what the record says.
+		a.w.Log.ErrorContext(ctx, "an attempt could not be settled", "job", a.t.JobID, "error", serr)
+		return Uncounted(time.Now().Add(busyPause), string(events.StorageFault))
+	case got.Code != "ok":
+		a.discarded(ctx)
+		return Dropped()
+	}
+	a.w.Metrics.attempt(a.wl.Name, got.Status)
+	a.w.Log.InfoContext(ctx, "attempt ended", "job", a.t.JobID, "workload", a.wl.Name, "attempt", a.claim.Attempt,
+		"status", got.Status, "outcome", got.Outcome, "reason", got.Reason, "ms", time.Since(a.start).Milliseconds())
+	return a.carryOut(ctx, got)
+}
+
+// carryOut does what follows a settlement outside the job's keys.
+func (a *attempt) carryOut(ctx context.Context, got answer) Verdict {
+	switch events.Status(got.Status) {
+	case events.Completed:
+		a.w.Metrics.ended(a.wl.Name, events.OutcomeCompleted, "")
+		a.w.leave(ctx, a.t, 0)
+		return Done()
+	case events.Failed:
+		a.w.Metrics.ended(a.wl.Name, events.Outcome(got.Outcome), events.Reason(got.Reason))
+		a.w.leave(ctx, a.t, a.w.Settings.InputRetention)
+		return Final(got.Outcome + ": " + got.Reason)
+	}
+	// Redis's clock made the time; the queue's is this process's.
+	next := time.Time{}
+	if got.At > 0 {
+		next = time.Now().Add(time.Duration(got.At-got.Now) * time.Millisecond)
+	}
+	if got.Run != a.t.Run {
+		run := a.t
+		run.Run = got.Run
+		if err := a.w.Store.place(ctx, a.w.Queue, run, next); err != nil {
+			a.w.Log.WarnContext(ctx, "a job waits for the rescuer to enqueue it", "job", run.JobID, "run", run.Run, "error", err)
+		}
+		return Dropped()
+	}
+	if events.Status(got.Status) == events.Retrying {
+		return Again(next, got.Reason)
+	}
+	return Uncounted(next, got.Reason)
+}
+
+// settlement decides how the attempt ends. Nil means that it has nothing to
+// say any more: its claim is lost or its job cancelled.
+func (a *attempt) settlement(res model.Response, err, cause error) (args, []byte) {
+	var failed *model.Error
+	var refused refusedCall
+	var late *model.NoTime
+	switch {
+	case err == nil: // whether it still counts, the script decides
+		body, jerr := json.Marshal(a.document(res))
+		if jerr != nil { // the content was checked to be JSON
+			return a.end(events.OutcomeFailed, events.InvalidOutput, true), nil
+		}
+		return args{"kind": "completed", "document_ms": ms(a.w.Store.keep.Document)}, body
+	case errors.Is(cause, errClaimLost), errors.Is(cause, errCancelled), errors.Is(err, errClaimLost):
+		return nil, nil
+	case errors.Is(cause, errDraining), errors.Is(err, errDraining):
+		return args{"kind": "queued", "reason": string(events.Draining)}, nil
+	case errors.As(err, &refused):
+		if refused.code == "deadline" {
+			return a.end(events.OutcomeDeadlineExceeded, events.DeadlinePassed, true), nil
+		}
+		return a.end(events.OutcomeRetriesExhausted, events.CallAllowance, true), nil
+	case errors.As(err, &late):
+		return a.end(events.OutcomeDeadlineExceeded, events.DeadlinePassed, true), nil
+	case errors.As(err, &failed):
+		if cause != nil {
+			// The queue took its task back: another run carries on.
+			s := a.again(events.Unavailable, 0)
+			s["new_run"] = true
+			return s, nil
+		}
+		reason := events.Reason(failed.Kind)
+		if failed.Kind.Queued() {
+			return a.again(reason, failed.RetryAfter), nil
+		}
+		return a.end(events.OutcomeFailed, reason, true), nil
+	case errors.Is(err, events.ErrUnavailable):
+		return a.again(events.StorageFault, 0), nil
+	}
+	return a.end(events.OutcomeFailed, events.Internal, true), nil
+}
+
+// again asks for the queue's next attempt. The script ends the job instead if
+// attempts, allowance or deadline do not allow one.
+func (a *attempt) again(reason events.Reason, hint time.Duration) args {
+	s := a.w.Settings
+	delay := s.Plan.Jittered(a.claim.Attempt, a.t.JobID, a.claim.Attempt, s.QueueJitter)
+	return args{"kind": "retrying", "reason": string(reason), "delay_ms": ms(delay), "hint_ms": ms(hint)}
+}
+
+func (a *attempt) end(o events.Outcome, r events.Reason, canRetry bool) args {
+	return args{"kind": "error", "outcome": string(o), "reason": string(r), "can_retry": canRetry}
+}
+
+func (a *attempt) document(res model.Response) Document {
+	d := Document{Model: res.Model, Language: a.claim.Language, Usage: res.Usage, Content: res.Content}
+	if a.paid {
+		d.Cost = &a.cost
+	}
+	return d
+}
+
+func (a *attempt) attemptLine(s args) string {
+	status := events.Failed
+	switch s["kind"] {
+	case "completed":
+		status = events.Completed
+	case "retrying":
+		status = events.Retrying
+	case "queued":
+		status = events.Queued
+	}
+	reason, _ := s["reason"].(string)
+	return ledgerLine{Attempt: &AttemptLine{Attempt: a.claim.Attempt, Run: a.t.Run, Worker: a.w.Name,
+		StartedAt: a.start.UTC(), EndedAt: time.Now().UTC(), Status: status, Reason: events.Reason(reason)}}.text()
+}
+
+// persist repeats the settlement while the storage is away, for as long as the
+// lease may live: the token makes it safe, and giving up early would cost the
+// document of a call that was paid for.
+func (a *attempt) persist(ctx context.Context, s args, blob []byte) (answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.w.Settings.Lease)
+	defer cancel()
+	pause := 50 * time.Millisecond
+	for {
+		got, _, err := a.w.Store.run(ctx, "settle", a.t.Topic, s, blob)
+		if err == nil || !errors.Is(err, events.ErrUnavailable) {
+			return got, err
+		}
+		select {
+		case <-ctx.Done():
+			return got, err
+		case <-time.After(pause):
+			pause = min(2*pause, time.Second)
+		}
+	}
+}
+
+// discarded tells of a result that came too late to count.
+func (a *attempt) discarded(ctx context.Context) {
+	a.w.Metrics.discard(a.wl.Name)
+	a.w.Log.WarnContext(ctx, "an attempt lost its claim, its result is discarded", "event", "lease_lost", "job", a.t.JobID,
+		"workload", a.wl.Name, "attempt", a.claim.Attempt)
+}

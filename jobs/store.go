@@ -1,0 +1,285 @@
+package jobs
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tidings/tidings/events"
+)
+
+//go:embed scripts/*.lua
+var scripts embed.FS
+
+// cancels is the channel that tells workers about cancelled jobs.
+const cancels = "tidings:cancels"
+
+// Keep says how long things are remembered.
+type Keep struct {
+	Job      time.Duration // job records, logs and ledgers, from their last change
+	Input    time.Duration // inputs of jobs that ended as an error
+	Document time.Duration // documents, from their making
+	Key      time.Duration // Idempotency-Keys; the contract says 24 h
+}
+
+// Store holds the jobs in Redis. Each verb is one script on one session's keys:
+// it checks who may speak, writes the record, and stores and publishes the
+// transition, or changes nothing. Every verb may be repeated with its token
+// when the answer was lost; a Redis failure comes out as events.ErrUnavailable
+// and leaves open whether the verb was carried out.
+type Store struct {
+	client redis.UniversalClient
+	keep   Keep
+	verbs  map[string]*redis.Script
+}
+
+// NewStore prepares the scripts; it does not talk to Redis.
+func NewStore(client redis.UniversalClient, keep Keep) (*Store, error) {
+	s := &Store{client: client, keep: keep, verbs: map[string]*redis.Script{}}
+	text := func(name string) (string, error) {
+		b, err := scripts.ReadFile("scripts/" + name + ".lua")
+		return string(b), err
+	}
+	record, err := text("record")
+	if err != nil {
+		return nil, err
+	}
+	for _, verb := range []string{"submit", "retry", "cancel", "claim", "reserve", "pause", "renew", "settle", "rescue"} {
+		body, err := text(verb)
+		if err != nil {
+			return nil, err
+		}
+		s.verbs[verb] = redis.NewScript(events.Lua() + "\n" + record + "\n" + body)
+	}
+	for _, verb := range []string{"admit", "leave", "due"} {
+		body, err := text(verb)
+		if err != nil {
+			return nil, err
+		}
+		s.verbs[verb] = redis.NewScript(body)
+	}
+	return s, nil
+}
+
+// answer is what a script replies: JSON of strings.
+type answer struct {
+	Code     string `json:"code"`
+	JobID    string `json:"job"`
+	Status   string `json:"status"`
+	Outcome  string `json:"outcome"`
+	Reason   string `json:"reason"`
+	Language string `json:"language"`
+	Replaced string `json:"replaced"`
+	Old      string `json:"old"`
+	Live     string `json:"live"`
+	Ended    string `json:"ended"`
+
+	At          int64 `json:"at,string"`
+	Now         int64 `json:"now,string"`
+	Deadline    int64 `json:"deadline,string"`
+	Lease       int64 `json:"lease,string"`
+	Version     int64 `json:"version,string"`
+	Run         int   `json:"run,string"`
+	Attempt     int   `json:"attempt,string"`
+	MaxAttempts int   `json:"max_attempts,string"`
+	MaxCalls    int   `json:"max_calls,string"`
+	Calls       int   `json:"calls,string"`
+	Allowance   int   `json:"allowance,string"`
+	Manual      int   `json:"manual,string"`
+	Missing     int   `json:"missing,string"`
+}
+
+// args are a verb's named arguments. Absent ones are left out, because JSON's
+// null is a value in Lua.
+type args map[string]any
+
+// run calls a verb on a topic's keys.
+func (s *Store) run(ctx context.Context, verb string, t events.Topic, a args, blob []byte, extra ...string) (answer, []byte, error) {
+	arg, err := json.Marshal(a)
+	if err != nil {
+		return answer{}, nil, fmt.Errorf("jobs: %s: %w", verb, err)
+	}
+	keys := append([]string{t.Key("log"), t.Key("job"), t.Key("input"), t.Key("document"), t.Key("ledger")}, extra...)
+	reply, err := s.verbs[verb].Run(ctx, s.client, keys, t.Key("live"), ms(s.keep.Job), arg, blob).Result()
+	if err != nil {
+		return answer{}, nil, storageError(verb, err)
+	}
+	var rest []byte
+	if list, ok := reply.([]any); ok && len(list) > 0 {
+		reply = list[0]
+		if len(list) > 1 {
+			text, _ := list[1].(string)
+			rest = []byte(text)
+		}
+	}
+	text, ok := reply.(string)
+	if !ok {
+		return answer{}, nil, fmt.Errorf("jobs: %s answered %T", verb, reply)
+	}
+	var out answer
+	if err := json.Unmarshal([]byte(text), &out); err != nil {
+		return answer{}, nil, fmt.Errorf("jobs: %s answered %q: %w", verb, text, err)
+	}
+	return out, rest, nil
+}
+
+// storageError tells a script's own complaint, which is a defect of ours, from
+// a Redis that could not be asked.
+func storageError(verb string, err error) error {
+	var reply redis.Error
+	if errors.As(err, &reply) && !unavailable(reply.Error()) {
+		return fmt.Errorf("jobs: %s: %w", verb, err)
+	}
+	return fmt.Errorf("jobs: %s: %w: %w", verb, events.ErrUnavailable, err)
+}
+
+// unavailable knows the error replies of a Redis that cannot serve now.
+func unavailable(reply string) bool {
+	for _, p := range []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "OOM", "NOREPLICAS", "MISCONF", "UNBLOCKED"} {
+		if strings.HasPrefix(reply, p) {
+			return true
+		}
+	}
+	return false
+}
+
+func ms(d time.Duration) int64 { return d.Milliseconds() }
+
+func fromMS(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}
+
+// member is a job's entry in the index of open jobs.
+func member(t events.Topic, job string) string { return t.String() + "/" + job }
+
+func parseMember(m string) (events.Topic, string, error) {
+	i := strings.LastIndexByte(m, '/')
+	if i < 0 {
+		return events.Topic{}, "", fmt.Errorf("jobs: %q is not topic/job", m)
+	}
+	t, err := events.ParseTopic(m[:i])
+	return t, m[i+1:], err
+}
+
+func indexKeys() []string {
+	return []string{"tidings:{open}:index", "tidings:{open}:inputs", "tidings:{open}:sizes", "tidings:{open}:bytes"}
+}
+
+// checkEvery is how often the rescuer looks at an open job; the bounds of 15 s
+// for an operator's click and 30 s for a lost worker follow from it.
+const checkEvery = 10 * time.Second
+
+// admit takes a job into the index. It answers false when there is no room.
+func (s *Store) admit(ctx context.Context, t events.Topic, job string, bytes, limit int, byteLimit int64, hold time.Duration) (bool, error) {
+	r, err := s.verbs["admit"].Run(ctx, s.client, indexKeys(), member(t, job), bytes, limit, byteLimit, ms(checkEvery), ms(hold)).Int64Slice()
+	if err != nil {
+		return false, storageError("admit", err)
+	}
+	return r[0] == 1, nil
+}
+
+// leave takes a job out of the index; keep is how long its input stays.
+func (s *Store) leave(ctx context.Context, t events.Topic, job string, keep time.Duration) error {
+	if err := s.verbs["leave"].Run(ctx, s.client, indexKeys(), member(t, job), ms(keep)).Err(); err != nil {
+		return storageError("leave", err)
+	}
+	return nil
+}
+
+// due returns members of the index whose check is due, and pushes them on.
+func (s *Store) due(ctx context.Context, most int) ([]string, error) {
+	r, err := s.verbs["due"].Run(ctx, s.client, indexKeys(), most, ms(checkEvery)).StringSlice()
+	if err != nil {
+		return nil, storageError("due", err)
+	}
+	return r, nil
+}
+
+// Open is how many jobs are open.
+func (s *Store) Open(ctx context.Context) (int64, error) {
+	n, err := s.client.ZCard(ctx, indexKeys()[0]).Result()
+	if err != nil {
+		return 0, storageError("open", err)
+	}
+	return n, nil
+}
+
+// document reads the current document.
+func (s *Store) document(ctx context.Context, t events.Topic) (Document, bool, error) {
+	h, err := s.client.HGetAll(ctx, t.Key("document")).Result()
+	if err != nil {
+		return Document{}, false, storageError("document", err)
+	}
+	if len(h) == 0 {
+		return Document{}, false, nil
+	}
+	var d Document
+	if err := json.Unmarshal([]byte(h["body"]), &d); err != nil {
+		return Document{}, false, fmt.Errorf("jobs: the document of a session cannot be read: %w", err)
+	}
+	d.Version, d.JobID, d.CreatedAt = number(h["version"]), h["job"], fromMS(number(h["created"]))
+	return d, true, nil
+}
+
+// look reads a topic's job record and its last transition in one round trip.
+func (s *Store) look(ctx context.Context, t events.Topic) (map[string]string, events.Transition, error) {
+	pipe := s.client.Pipeline()
+	record := pipe.HGetAll(ctx, t.Key("job"))
+	log := pipe.XRevRangeN(ctx, t.Key("log"), "+", "-", 1)
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, events.Transition{}, storageError("look", err)
+	}
+	if len(log.Val()) == 0 {
+		return record.Val(), events.Transition{}, nil
+	}
+	fields := map[string]string{}
+	for k, v := range log.Val()[0].Values {
+		fields[k], _ = v.(string)
+	}
+	last, err := events.ParseTransition(fields)
+	return record.Val(), last, err
+}
+
+// place enqueues the task of a run that was started anew, and says so in the
+// record: until then the rescuer takes a missing task for an interrupted step,
+// not for one that an operator deleted.
+func (s *Store) place(ctx context.Context, q Queue, t Task, at time.Time) error {
+	if err := q.Enqueue(ctx, t, at); err != nil {
+		return err
+	}
+	_, _, err := s.run(ctx, "rescue", t.Topic, args{"job": t.JobID, "run": t.Run, "action": "placed"}, nil)
+	return err
+}
+
+// now is Redis's clock, which all stored times are made with.
+func (s *Store) now(ctx context.Context) (time.Time, error) {
+	t, err := s.client.Time(ctx).Result()
+	if err != nil {
+		return time.Time{}, storageError("now", err)
+	}
+	return t.UTC(), nil
+}
+
+// number reads a stored number; a missing one is 0.
+func number(s string) int64 {
+	n, _ := strconv.ParseInt(s, 10, 64)
+	return n
+}
+
+// young tells whether a job id was made within the last check interval: its
+// submit may still be between two steps.
+func young(job string, now time.Time) bool {
+	id, err := ulid.ParseStrict(job)
+	return err == nil && now.Sub(ulid.Time(id.Time())) < checkEvery
+}

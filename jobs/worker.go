@@ -1,0 +1,351 @@
+package jobs
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidings/tidings/events"
+	"github.com/tidings/tidings/jobs/model"
+	"github.com/tidings/tidings/jobs/retry"
+)
+
+// Why an attempt's context ended, when it was not its own time limit.
+var (
+	errClaimLost = errors.New("jobs: the claim is lost")
+	errCancelled = errors.New("jobs: the job was cancelled")
+	errDraining  = errors.New("jobs: the process shuts down")
+)
+
+// refusedCall is why no further call may be made.
+type refusedCall struct{ code string }
+
+func (e refusedCall) Error() string { return "jobs: no further call: " + e.code }
+
+// WorkerOptions is what a Worker is made of.
+type WorkerOptions struct {
+	Store *Store
+	// Queue takes another run when the queue's task cannot carry on.
+	Queue    Queue
+	Model    *model.Retrying
+	Settings retry.Settings
+	// Name tells operators which process it was.
+	Name    string
+	Metrics *Metrics
+	Log     *slog.Logger
+}
+
+// Worker does one attempt at a time for each task it is given: claim, calls,
+// settle. Each of the three speaks with the claim's token; a worker that was
+// replaced can store and publish nothing.
+type Worker struct {
+	WorkerOptions
+	schemas  schemas
+	draining atomic.Bool
+	mu       sync.Mutex
+	running  map[string]context.CancelCauseFunc // by claim token
+	byJob    map[string]string                  // job to claim token
+}
+
+// NewWorker makes a Worker; it fails when a workload's schema is not one.
+func NewWorker(o WorkerOptions) (*Worker, error) {
+	s, err := compileSchemas()
+	if err != nil {
+		return nil, err
+	}
+	return &Worker{WorkerOptions: o, schemas: s, running: map[string]context.CancelCauseFunc{}, byJob: map[string]string{}}, nil
+}
+
+// Listen stops attempts of jobs that are cancelled, until ctx ends. What it
+// misses the renewal of the lease finds within a third of it.
+func (w *Worker) Listen(ctx context.Context) {
+	sub := w.Store.client.Subscribe(ctx, cancels)
+	defer sub.Close()
+	for {
+		m, err := sub.ReceiveMessage(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Second):
+			}
+			continue
+		}
+		w.mu.Lock()
+		if cancel := w.running[w.byJob[m.Payload]]; cancel != nil {
+			cancel(errCancelled)
+		}
+		w.mu.Unlock()
+	}
+}
+
+// Drain makes no new claims. Running attempts may go on for the grace; then
+// they are cancelled and their jobs handed back, uncounted. It returns when
+// none is left or ctx ends.
+func (w *Worker) Drain(ctx context.Context, grace time.Duration) {
+	w.draining.Store(true)
+	end := time.NewTimer(grace)
+	defer end.Stop()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for w.Running() > 0 {
+		select {
+		case <-tick.C:
+		case <-end.C:
+			w.mu.Lock()
+			for _, cancel := range w.running {
+				cancel(errDraining)
+			}
+			w.mu.Unlock()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Running is how many attempts this process has claimed.
+func (w *Worker) Running() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.running)
+}
+
+// busyPause is what a task waits that met another claim whose lease has just
+// ended, or a storage that does not answer.
+const busyPause = time.Second
+
+// Attempt is the queue's handler: it does one attempt of the task's job.
+func (w *Worker) Attempt(ctx context.Context, t Task) Verdict {
+	wl, ok := WorkloadNamed(t.Topic.Workload)
+	if !ok {
+		w.Log.ErrorContext(ctx, "a task of an unknown workload was dropped", "job", t.JobID, "workload", t.Topic.Workload)
+		return Dropped()
+	}
+	if w.draining.Load() {
+		return Uncounted(time.Now().Add(busyPause), string(events.Draining))
+	}
+	token := rand.Text()
+	for {
+		got, input, err := w.claim(ctx, t, token)
+		if err != nil {
+			w.Log.WarnContext(ctx, "a claim failed", "job", t.JobID, "error", err)
+			return Uncounted(time.Now().Add(busyPause), string(events.StorageFault))
+		}
+		wait := time.Duration(got.At-got.Now) * time.Millisecond
+		switch got.Code {
+		case "claimed":
+			return w.attempt(ctx, t, wl, token, got, input)
+		case "wait":
+			// Asynq cuts times to whole seconds on its own clock; ours is Redis's.
+			select {
+			case <-ctx.Done():
+				return Uncounted(time.Now().Add(wait), "early")
+			case <-time.After(wait):
+				continue
+			}
+		case "early":
+			return Uncounted(time.Now().Add(wait), "early")
+		case "busy":
+			return Uncounted(time.Now().Add(wait+busyPause), "claimed elsewhere")
+		}
+		// ended, stale or gone: this task does not speak for its job any more.
+		if got.Ended == "1" {
+			w.Metrics.ended(wl.Name, events.Outcome(got.Outcome), "")
+			w.leave(ctx, t, w.Settings.InputRetention)
+			return Final(got.Outcome)
+		}
+		w.Log.InfoContext(ctx, "a task was dropped", "job", t.JobID, "run", t.Run, "because", got.Code)
+		return Dropped()
+	}
+}
+
+func (w *Worker) claim(ctx context.Context, t Task, token string) (answer, []byte, error) {
+	var input []byte
+	got, err := repeat(ctx, func() (answer, error) {
+		got, blob, err := w.Store.run(ctx, "claim", t.Topic, args{
+			"job": t.JobID, "run": t.Run, "token": token, "worker": w.Name, "lease_ms": ms(w.Settings.Lease),
+			"save_ms": ms(w.Settings.Saving), "input_ms": ms(w.Settings.InputRetention),
+		}, nil)
+		input = blob
+		return got, err
+	})
+	return got, input, err
+}
+
+// attempt runs a claimed attempt and settles it.
+func (w *Worker) attempt(queue context.Context, t Task, wl Workload, token string, c answer, input []byte) Verdict {
+	// The settlement must go on when the queue's context ends; the calls must not.
+	ctx := context.WithoutCancel(queue)
+	work, cancel := context.WithCancelCause(queue)
+	defer cancel(nil)
+	w.mu.Lock()
+	w.running[token], w.byJob[t.JobID] = cancel, token
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		delete(w.running, token)
+		if w.byJob[t.JobID] == token {
+			delete(w.byJob, t.JobID)
+		}
+		w.mu.Unlock()
+	}()
+	renewed := make(chan struct{})
+	go func() {
+		defer close(renewed)
+		w.renew(work, t, token, cancel)
+	}()
+
+	a := &attempt{w: w, t: t, wl: wl, token: token, claim: c, start: time.Now()}
+	w.Log.InfoContext(ctx, "attempt started", "job", t.JobID, "workload", wl.Name, "attempt", c.Attempt, "run", t.Run)
+	if c.Attempt == 1 {
+		w.Metrics.claimed(wl.Name, w.Settings.DeadlineFor(wl.Long)-time.Duration(c.Deadline-c.Now)*time.Millisecond)
+	}
+	res, err := a.generate(work, input)
+	cause := context.Cause(work)
+	cancel(nil)
+	<-renewed
+	return a.settle(ctx, res, err, cause)
+}
+
+// renew keeps the claim alive until work ends, and ends it when the claim is
+// lost, or when it could not be renewed for as long as the lease lives: then
+// another worker may have started.
+func (w *Worker) renew(work context.Context, t Task, token string, cancel context.CancelCauseFunc) {
+	tick := time.NewTicker(w.Settings.Lease / 3)
+	defer tick.Stop()
+	alive := time.Now()
+	for {
+		select {
+		case <-work.Done():
+			return
+		case <-tick.C:
+		}
+		sent := time.Now()
+		ctx, done := context.WithTimeout(work, w.Settings.Lease/3)
+		got, _, err := w.Store.run(ctx, "renew", t.Topic, args{"job": t.JobID, "token": token, "lease_ms": ms(w.Settings.Lease)}, nil)
+		done()
+		switch {
+		case err == nil && got.Code == "ok":
+			alive = sent
+		case err == nil:
+			cancel(errClaimLost)
+			return
+		case time.Since(alive) >= w.Settings.Lease:
+			cancel(errClaimLost)
+			return
+		}
+	}
+}
+
+func (w *Worker) leave(ctx context.Context, t Task, keep time.Duration) {
+	if err := w.Store.leave(ctx, t.Topic, t.JobID, keep); err != nil {
+		w.Log.WarnContext(ctx, "a job stays in the index until the rescuer drops it", "job", t.JobID, "error", err)
+	}
+}
+
+// attempt is one claim at work.
+type attempt struct {
+	w     *Worker
+	t     Task
+	wl    Workload
+	token string
+	claim answer
+	start time.Time
+	made  int      // calls reserved in this attempt
+	lines []string // ledger lines not yet written
+	cost  float64
+	paid  bool
+}
+
+// generate makes the calls and checks the output.
+func (a *attempt) generate(ctx context.Context, input []byte) (model.Response, error) {
+	var in Input
+	if err := json.Unmarshal(input, &in); err != nil {
+		return model.Response{}, &model.Error{Kind: retry.InvalidInput, Cause: err}
+	}
+	until := a.start.Add(time.Duration(a.claim.Deadline-a.claim.Now)*time.Millisecond - a.w.Settings.Saving)
+	res, err := a.w.Model.Generate(ctx, render(a.wl, a.t.Topic, a.claim.Language, in), until,
+		model.Hooks{Before: a.before, After: a.after, Waiting: a.waiting})
+	if err != nil {
+		return res, err
+	}
+	if err := a.w.schemas.check(a.wl.Name, res.Content); err != nil {
+		return res, &model.Error{Kind: retry.InvalidOutput, RequestID: res.RequestID, Usage: res.Usage, Cause: err}
+	}
+	return res, nil
+}
+
+// before reserves a call on the job's keys, the last step before it is sent.
+func (a *attempt) before(ctx context.Context, n int) error {
+	if n > 1 && a.w.draining.Load() {
+		return errDraining
+	}
+	got, err := repeat(ctx, func() (answer, error) {
+		got, _, err := a.w.Store.run(ctx, "reserve", a.t.Topic, args{"job": a.t.JobID, "token": a.token, "call": n}, nil)
+		return got, err
+	})
+	switch {
+	case err != nil:
+		return err
+	case got.Code == "lost":
+		return errClaimLost
+	case got.Code != "ok":
+		return refusedCall{got.Code}
+	}
+	a.made++
+	return nil
+}
+
+// after records a call: one log line, one ledger line, the metrics.
+func (a *attempt) after(ctx context.Context, c model.Call) {
+	dependency := a.w.Model.Dependency()
+	a.lines = append(a.lines, ledgerLine{Call: ptr(callLine(a.claim.Attempt, dependency, c))}.text())
+	a.w.Metrics.call(dependency, a.wl.Name, a.claim.Calls == 0 && c.N == 1, c)
+	if c.Cost != nil {
+		a.cost, a.paid = a.cost+*c.Cost, true
+	}
+	attrs := []slog.Attr{slog.String("job", a.t.JobID), slog.String("workload", a.wl.Name),
+		slog.String("dependency", dependency), slog.Int("attempt", a.claim.Attempt), slog.Int("call", c.N),
+		slog.Int64("ms", c.Duration.Milliseconds()), slog.String("decision", c.Decision),
+		slog.Any("input_tokens", c.Usage.InputTokens), slog.Any("output_tokens", c.Usage.OutputTokens),
+		slog.Any("cost_usd", c.Cost)}
+	level := slog.LevelInfo
+	if c.Err != nil {
+		level = slog.LevelWarn
+		attrs = append(attrs, slog.String("class", string(c.Err.Kind)), slog.Int("status", c.Err.Status),
+			slog.Int64("wait_hint_ms", c.Err.RetryAfter.Milliseconds()))
+	}
+	a.w.Log.LogAttrs(ctx, level, "model call", attrs...)
+}
+
+// waiting publishes the pause before the next call.
+func (a *attempt) waiting(ctx context.Context, n int, pause time.Duration, failed *model.Error) error {
+	if a.w.draining.Load() {
+		return errDraining
+	}
+	got, err := repeat(ctx, func() (answer, error) {
+		got, _, err := a.w.Store.run(ctx, "pause", a.t.Topic, args{"job": a.t.JobID, "token": a.token, "call": n,
+			"pause_ms": ms(pause), "reason": string(failed.Kind), "lines": a.lines}, nil)
+		return got, err
+	})
+	if err != nil {
+		return err
+	}
+	if got.Code != "ok" {
+		return errClaimLost
+	}
+	a.lines = nil
+	return nil
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func (w *Worker) String() string { return fmt.Sprintf("worker %s", w.Name) }
