@@ -89,7 +89,10 @@ func AsError(ctx context.Context, err error) *Error {
 		return nil
 	}
 	var e *Error
-	known := errors.As(err, &e) && e != nil
+	known := errors.As(err, &e)
+	if known && e == nil { // a nil pointer in an error: the adapter's mistake
+		return &Error{Kind: retry.Internal}
+	}
 	if known && e.Status >= 400 {
 		return e // an answer: the end of the context came after it
 	}

@@ -1,9 +1,11 @@
 package model
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"regexp"
+	"slices"
 )
 
 //go:embed prices.json
@@ -42,39 +44,41 @@ func PricesVersion() string {
 // price or the number of input or output tokens is unknown; what costs nothing
 // costs 0 anyway. Unknown cached tokens count as none, so the cost is then an
 // upper bound. A dated name ("…-20250929", "…-2025-08-07") has the price of its
-// model. The table is parsed at each call, some microseconds beside a request
-// of seconds.
-func Cost(dependency string, u Usage) *float64 {
-	p, ok := priceOf(dependency, u.InputTokens)
-	if !ok {
+// model.
+func Cost(dependency string, u Usage) *float64 { return costAt(pricesOf(dependency), u) }
+
+// pricesOf is a dependency's rows, lowest Above first; none if it has no price.
+// It parses the whole table, so Retrying keeps its result.
+func pricesOf(dependency string) []price {
+	dependency = regexp.MustCompile(`-(\d{8}|\d{4}-\d{2}-\d{2})$`).ReplaceAllString(dependency, "")
+	_, rows := prices()
+	rows = slices.DeleteFunc(rows, func(p price) bool { return p.Dependency != dependency })
+	slices.SortFunc(rows, func(a, b price) int { return cmp.Compare(a.Above, b.Above) })
+	return rows
+}
+
+func costAt(rows []price, u Usage) *float64 {
+	if len(rows) == 0 {
 		return nil
 	}
 	var usd float64
-	if p.Input == 0 && p.Cached == 0 && p.Output == 0 {
+	if p := rows[len(rows)-1]; p.Input == 0 && p.Cached == 0 && p.Output == 0 {
 		return &usd
 	}
 	if u.InputTokens == nil || u.OutputTokens == nil {
 		return nil
 	}
-	var cached int64
+	input, output, cached := *u.InputTokens, *u.OutputTokens, int64(0)
 	if u.CachedTokens != nil {
-		cached = min(max(*u.CachedTokens, 0), *u.InputTokens)
+		cached = min(max(*u.CachedTokens, 0), input)
 	}
-	const million = 1e6
-	usd = (float64(*u.InputTokens-cached)*p.Input + float64(cached)*p.Cached + float64(*u.OutputTokens)*p.Output) / million
-	return &usd
-}
-
-// priceOf finds the row with the highest Above that the input passes. Only
-// unknown input leaves the lowest, which is enough to tell what is free.
-func priceOf(dependency string, input *int64) (found price, ok bool) {
-	dependency = regexp.MustCompile(`-(\d{8}|\d{4}-\d{2}-\d{2})$`).ReplaceAllString(dependency, "")
-	_, rows := prices()
-	for _, p := range rows {
-		passes := p.Above == 0 || input != nil && *input > p.Above
-		if p.Dependency == dependency && passes && (!ok || p.Above > found.Above) {
-			found, ok = p, true
+	var p price
+	for _, row := range rows {
+		if row.Above == 0 || input > row.Above {
+			p = row
 		}
 	}
-	return found, ok
+	const million = 1e6
+	usd = (float64(input-cached)*p.Input + float64(cached)*p.Cached + float64(output)*p.Output) / million
+	return &usd
 }

@@ -62,6 +62,7 @@ type Retrying struct {
 	provider Provider
 	settings retry.Settings
 	random   func() float64
+	prices   []price
 }
 
 // NewRetrying wraps a provider. random gives numbers from 0 up to but not 1,
@@ -71,7 +72,7 @@ func NewRetrying(p Provider, s retry.Settings, random func() float64) *Retrying 
 	if p == nil || random == nil {
 		panic("model: NewRetrying needs a provider and a random source")
 	}
-	return &Retrying{provider: p, settings: s, random: random}
+	return &Retrying{provider: p, settings: s, random: random, prices: pricesOf(p.Dependency())}
 }
 
 // Dependency names what the calls are made to.
@@ -175,7 +176,7 @@ func (r *Retrying) call(ctx context.Context, req Request, n int, end time.Time) 
 			c.Usage = c.Err.Usage
 		}
 	}
-	c.Cost = Cost(r.provider.Dependency(), c.Usage)
+	c.Cost = costAt(r.prices, c.Usage)
 	return c
 }
 
