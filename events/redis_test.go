@@ -37,14 +37,25 @@ func TestRedisLogOnCluster(t *testing.T) {
 	if err := server.Client().Do(t.Context(), "cluster", "addslotsrange", 0, 16383).Err(); err != nil {
 		t.Fatal(err)
 	}
-	client := redis.NewClusterClient(&redis.ClusterOptions{
-		Addrs: []string{server.Addr}, ContextTimeoutEnabled: true, MaxRedirects: 20,
-	})
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{server.Addr}, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })
+	eventually(t, "the cluster takes writes", func() bool { return client.Set(t.Context(), "x", 1, 0).Err() == nil })
 	eventstest.Suite(t, func(t *testing.T) events.Log {
 		if err := client.FlushAll(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
 		return events.NewRedisLog(client, week)
 	})
+}
+
+// eventually waits for what happens outside this process.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(20 * time.Second); !ok(); <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("after 20 s still not: %s", what)
+		}
+	}
 }

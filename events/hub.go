@@ -1,0 +1,341 @@
+package events
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// ErrClosed ends what a closed subscription or an ended hub is asked for.
+var ErrClosed = errors.New("events: closed")
+
+// Cause says what uncovered that live copies were missing.
+type Cause string
+
+// The four causes of a repair.
+const (
+	CauseGap          Cause = "gap"          // a copy's predecessor was not the last one seen
+	CauseResubscribed Cause = "resubscribed" // the live connection had been lost
+	CauseHeads        Cause = "heads"        // the regular comparison with the log
+	CauseLagged       Cause = "lagged"       // a reader's buffer had been full
+)
+
+// Observer is told what a hub does, for metrics. Any of it may be nil. The
+// functions are called with the hub's lock held: they must return at once and
+// not call the hub.
+type Observer struct {
+	// Repaired: a topic's readers got something from the log that no live
+	// copy had brought in time. A copy overtaken by the comparison counts too.
+	Repaired func(Cause)
+	// Reset: a reader lost its place and got the current state instead.
+	Reset func()
+	// Lagged: a reader's buffer was full; it goes on from the log.
+	Lagged func()
+	// Watching: so many topics have readers now.
+	Watching func(topics int)
+	// Trouble: reading the log failed in the background; it is tried again.
+	Trouble func(error)
+}
+
+// HubOptions are a hub's settings; the zero value of each means its default.
+type HubOptions struct {
+	HeadsEvery  time.Duration // how often all watched topics are compared with the log; 10 s
+	Buffer      int           // undelivered live copies per subscription; 16
+	Patience    time.Duration // how long one question to the storage may take; 3 s
+	ProbeWithin time.Duration // how long a probe may take from publish to delivery; 2 s
+	Observer    Observer
+}
+
+// Hub fans one live connection out to any number of subscriptions and makes up
+// for every copy that the connection loses. See the package comment.
+type Hub struct {
+	log    Log
+	o      HubOptions
+	offset atomic.Int64  // storage clock minus ours, in ns
+	ended  chan struct{} // closed when Run has returned
+
+	mu       sync.Mutex
+	running  bool
+	listener Listener // nil while there is none
+	topics   map[Topic]*watch
+	suspects map[Topic]Cause // to be compared with the log; topics of topics only
+	unread   []*watch        // to be read from the log; each at most once
+	compare  chan struct{}   // suspects has grown
+	read     chan struct{}   // unread has grown
+	probe    probe
+}
+
+// watch is a topic with at least one subscription.
+type watch struct {
+	topic     Topic
+	confirmed chan struct{} // closed by the storage's first confirmation
+	subs      []*Subscription
+	cause     Cause // why it is in unread; "": it is not
+}
+
+// readers is how many topics are repaired from the log at a time.
+const readers = 4
+
+// NewHub makes a hub over log. It serves once Run runs.
+func NewHub(log Log, o HubOptions) *Hub {
+	o.HeadsEvery = or(o.HeadsEvery, 10*time.Second)
+	o.Buffer = or(o.Buffer, 16)
+	o.Patience = or(o.Patience, 3*time.Second)
+	o.ProbeWithin = or(o.ProbeWithin, 2*time.Second)
+	return &Hub{
+		log:      log,
+		o:        o,
+		ended:    make(chan struct{}),
+		topics:   make(map[Topic]*watch),
+		suspects: make(map[Topic]Cause),
+		compare:  make(chan struct{}, 1),
+		read:     make(chan struct{}, 1),
+		probe:    newProbe(),
+	}
+}
+
+func or[T int | time.Duration](v, fallback T) T {
+	if v > 0 {
+		return v
+	}
+	return fallback
+}
+
+// Run serves until ctx ends and may be called once. Every goroutine of the hub
+// has ended when it returns; subscriptions that are still open then deliver
+// what they hold and end with ErrClosed.
+func (h *Hub) Run(ctx context.Context) error {
+	h.mu.Lock()
+	again := h.running
+	h.running = true
+	h.mu.Unlock()
+	if again {
+		return errors.New("events: a hub runs once")
+	}
+	defer close(h.ended)
+	ctx, cancel := context.WithCancel(ctx)
+	var loops sync.WaitGroup
+	defer loops.Wait()
+	defer cancel()
+
+	listener, err := h.listen(ctx)
+	if err != nil {
+		return nil // ctx ended before the storage was there
+	}
+	defer listener.Close()
+	loops.Go(func() { h.compareLoop(ctx) })
+	for range readers {
+		loops.Go(func() { h.readLoop(ctx) })
+	}
+	for {
+		s, err := listener.Receive(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("events: live connection: %w", err)
+		}
+		h.take(s)
+	}
+}
+
+// listen opens the live connection and asks it for all that subscribers have
+// come for already.
+func (h *Hub) listen(ctx context.Context) (Listener, error) {
+	for failures := 0; ; failures++ {
+		listener, err := h.log.Listen(ctx)
+		if err == nil {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.listener = listener
+			_ = listener.Watch(h.probe.topic) // fails only when closed
+			for topic := range h.topics {
+				_ = listener.Watch(topic)
+			}
+			return listener, nil
+		}
+		h.trouble(err)
+		pause(ctx, nil, backoff(failures))
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// take handles one signal of the live connection. It never waits for anybody.
+func (h *Hub) take(s Signal) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s.Topic == h.probe.topic {
+		h.probe.take(s)
+		return
+	}
+	w := h.topics[s.Topic]
+	switch {
+	case w == nil: // its last reader has left
+	case !s.Watching:
+		t := s.Transition
+		for _, sub := range w.subs {
+			sub.offer(&t)
+		}
+	case w.isConfirmed():
+		h.suspect(w, CauseResubscribed)
+	default:
+		close(w.confirmed)
+	}
+}
+
+func (w *watch) isConfirmed() bool {
+	select {
+	case <-w.confirmed:
+		return true
+	default:
+		return false
+	}
+}
+
+// Subscribe follows a topic. It is subscribed to first, then the log is read,
+// so that nothing falls in between. Without resume the first event is the
+// current state. With resume it is whatever is newer than after: nothing, if
+// after is the newest; or, if the log does not know after, the current state
+// marked Reset. ErrUnavailable when the storage does not answer in time.
+func (h *Hub) Subscribe(ctx context.Context, topic Topic, after int64, resume bool) (*Subscription, error) {
+	ctx, cancel := context.WithTimeout(ctx, h.o.Patience)
+	defer cancel()
+	s, err := h.join(topic)
+	if err != nil {
+		return nil, err
+	}
+	if err = h.confirm(ctx, s.watch.confirmed); err == nil {
+		err = s.start(ctx, after, resume)
+	}
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// join adds a subscription to the topic's, and asks for the topic if it is the
+// first.
+func (h *Hub) join(topic Topic) (*Subscription, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.hasEnded() {
+		return nil, ErrClosed
+	}
+	w := h.topics[topic]
+	if w == nil {
+		w = &watch{topic: topic, confirmed: make(chan struct{})}
+		if h.listener != nil {
+			if err := h.listener.Watch(topic); err != nil {
+				return nil, err
+			}
+		}
+		h.topics[topic] = w
+		h.told()
+	}
+	s := &Subscription{hub: h, watch: w, wake: make(chan struct{}, 1), starting: true}
+	w.subs = append(w.subs, s)
+	return s, nil
+}
+
+// leave undoes join.
+func (h *Hub) leave(s *Subscription) {
+	w := s.watch
+	w.subs = slices.DeleteFunc(w.subs, func(sub *Subscription) bool { return sub == s })
+	if len(w.subs) > 0 || h.topics[w.topic] != w {
+		return
+	}
+	delete(h.topics, w.topic)
+	delete(h.suspects, w.topic)
+	if w.cause != "" {
+		h.unread = slices.DeleteFunc(h.unread, func(u *watch) bool { return u == w })
+	}
+	if h.listener != nil {
+		_ = h.listener.Unwatch(w.topic) // fails only when closed, and then it is unwatched
+	}
+	h.told()
+}
+
+func (h *Hub) told() {
+	if h.o.Observer.Watching != nil {
+		h.o.Observer.Watching(len(h.topics))
+	}
+}
+
+func (h *Hub) trouble(err error) {
+	if h.o.Observer.Trouble != nil {
+		h.o.Observer.Trouble(err)
+	}
+}
+
+// askAfter is how long a confirmation may take before the storage is asked
+// whether it is there at all, so that its absence is known soon.
+const askAfter = 200 * time.Millisecond
+
+// confirm waits for a confirmation of the storage.
+func (h *Hub) confirm(ctx context.Context, confirmed <-chan struct{}) error {
+	ask := time.NewTimer(askAfter)
+	defer ask.Stop()
+	for {
+		select {
+		case <-confirmed:
+			return nil
+		case <-h.ended:
+			return ErrClosed
+		case <-ctx.Done():
+			return fmt.Errorf("%w: a live subscription was not confirmed: %w", ErrUnavailable, ctx.Err())
+		case <-ask.C:
+			if _, err := h.log.Now(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// Last returns each topic's newest transition; see Log.
+func (h *Hub) Last(ctx context.Context, topics []Topic) ([]Transition, error) {
+	ctx, cancel := context.WithTimeout(ctx, h.o.Patience)
+	defer cancel()
+	return h.log.Last(ctx, topics)
+}
+
+// Now is the storage's clock as far as it is known: our own, corrected by the
+// difference that the last comparison has measured.
+func (h *Hub) Now() time.Time {
+	return time.Now().Add(time.Duration(h.offset.Load())).UTC()
+}
+
+// Watching is how many topics have readers.
+func (h *Hub) Watching() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.topics)
+}
+
+func (h *Hub) hasEnded() bool {
+	select {
+	case <-h.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// backoff is how long to wait after so many failures in a row.
+func backoff(failures int) time.Duration {
+	return min(100*time.Millisecond<<min(failures, 5), 2*time.Second)
+}
+
+// nudge wakes the loop that reads from c, if it sleeps.
+func nudge(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default: // it will look anyway
+	}
+}

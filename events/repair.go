@@ -1,0 +1,280 @@
+package events
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// suspect lets a topic be compared with the log. A more telling cause stays.
+func (h *Hub) suspect(w *watch, why Cause) {
+	for _, s := range w.subs {
+		if s.starting && why == CauseResubscribed {
+			s.resubscribed = true
+		}
+	}
+	if h.suspects[w.topic] != CauseResubscribed {
+		h.suspects[w.topic] = why
+	}
+	nudge(h.compare)
+}
+
+// compareLoop compares suspects with the log, and every HeadsEvery all topics.
+func (h *Hub) compareLoop(ctx context.Context) {
+	h.measure(ctx)
+	heads := time.NewTicker(h.o.HeadsEvery)
+	defer heads.Stop()
+	again := time.NewTimer(0)
+	defer again.Stop()
+	for failures := 0; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-heads.C:
+			h.measure(ctx)
+			h.suspectAll()
+			continue
+		case <-h.compare:
+			if failures > 0 {
+				continue // again will ring
+			}
+		case <-again.C:
+		}
+		if h.compareSuspects(ctx) {
+			failures = 0
+		} else {
+			again.Reset(backoff(failures))
+			failures++
+		}
+	}
+}
+
+func (h *Hub) suspectAll() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, w := range h.topics {
+		h.suspect(w, CauseHeads)
+	}
+}
+
+// measure compares the storage's clock with ours. A slow answer says little,
+// so it counts only while nothing better is known.
+func (h *Hub) measure(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, h.o.Patience)
+	defer cancel()
+	sent := time.Now()
+	theirs, err := h.log.Now(ctx)
+	took := time.Since(sent)
+	if err != nil || (took > 250*time.Millisecond && h.offset.Load() != 0) {
+		return
+	}
+	h.offset.Store(int64(theirs.Sub(sent.Add(took / 2))))
+}
+
+// compareSuspects works the suspects off, a batch and one question to the log
+// at a time, and tells whether the log answered.
+func (h *Hub) compareSuspects(ctx context.Context) bool {
+	for {
+		topics, causes := h.takeSuspects()
+		if len(topics) == 0 {
+			return true
+		}
+		newest, err := h.Last(ctx, topics)
+		h.mu.Lock()
+		if err != nil && ctx.Err() == nil {
+			h.trouble(err)
+		}
+		for i, topic := range topics {
+			w := h.topics[topic]
+			switch {
+			case w == nil:
+			case err == nil:
+				h.compareTopic(w, newest[i], causes[i])
+			case h.suspects[topic] != CauseResubscribed:
+				h.suspects[topic] = causes[i]
+			}
+		}
+		h.mu.Unlock()
+		if err != nil {
+			return false
+		}
+	}
+}
+
+// takeSuspects takes a batch of them and notes where their readers are.
+func (h *Hub) takeSuspects() (topics []Topic, causes []Cause) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for topic, why := range h.suspects {
+		if len(topics) == batch {
+			break
+		}
+		delete(h.suspects, topic)
+		topics, causes = append(topics, topic), append(causes, why)
+		for _, s := range h.topics[topic].subs {
+			s.before = s.tail
+		}
+	}
+	return topics, causes
+}
+
+// compareTopic brings a topic's readers to its newest transition, as it was
+// some moments ago.
+func (h *Hub) compareTopic(w *watch, newest Transition, why Cause) {
+	repaired := false
+	for _, s := range w.subs {
+		// Whoever was not there when the log was asked, or reads it anyway,
+		// has nothing to learn from the answer.
+		if s.before == nil || s.behind {
+			continue
+		}
+		unmoved := s.before == s.tail
+		s.before = nil
+		switch {
+		case newest.Seq > s.tail.Seq && newest.Prev == s.tail.Seq && len(s.queue) < h.o.Buffer:
+			s.push(item{t: &newest, live: true})
+			repaired = true
+		case newest.Seq > s.tail.Seq:
+			s.fallBehind(why)
+		case unmoved && !newest.is(s.tail):
+			// The log had tail before, and now it has not.
+			s.reset([]Transition{newest}, true)
+			repaired = true
+		}
+	}
+	if repaired {
+		h.repaired(why)
+	}
+}
+
+// is reports whether two are the same: a log that lost its tail can give a
+// place again. Of some tails only the place is known.
+func (t *Transition) is(other *Transition) bool {
+	if other.Status == "" {
+		return t.Seq == other.Seq
+	}
+	return *t == *other
+}
+
+func (h *Hub) repaired(why Cause) {
+	if h.o.Observer.Repaired != nil {
+		h.o.Observer.Repaired(why)
+	}
+}
+
+// reread lets the log be read for the readers of w that are behind.
+func (h *Hub) reread(w *watch, why Cause) {
+	if w.cause != "" {
+		return
+	}
+	w.cause = why
+	h.unread = append(h.unread, w)
+	nudge(h.read)
+}
+
+// readLoop is one of the readers.
+func (h *Hub) readLoop(ctx context.Context) {
+	for failures := 0; ctx.Err() == nil; {
+		w, why := h.takeUnread()
+		if w == nil {
+			select {
+			case <-ctx.Done():
+			case <-h.read:
+			}
+			continue
+		}
+		if err := h.readTopic(ctx, w, why); err != nil {
+			pause(ctx, nil, backoff(failures))
+			failures++
+			continue
+		}
+		failures = 0
+	}
+}
+
+func (h *Hub) takeUnread() (*watch, Cause) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.unread) == 0 {
+		return nil, ""
+	}
+	w := h.unread[0]
+	h.unread[0], h.unread = nil, h.unread[1:]
+	if len(h.unread) > 0 {
+		nudge(h.read) // another reader may help
+	}
+	why := w.cause
+	w.cause = ""
+	return w, why
+}
+
+// readTopic reads the log once for all readers of w that have delivered what
+// they had and are behind.
+func (h *Hub) readTopic(ctx context.Context, w *watch, why Cause) error {
+	places := make(map[*Subscription]int64)
+	from := int64(-1)
+	h.mu.Lock()
+	for _, s := range w.subs {
+		if !s.starting && s.behind && len(s.queue) == 0 {
+			places[s] = s.tail.Seq
+			s.missed = 0
+			if from < 0 || s.tail.Seq < from {
+				from = s.tail.Seq
+			}
+		}
+	}
+	h.mu.Unlock()
+	if len(places) == 0 {
+		return nil
+	}
+	asked, cancel := context.WithTimeout(ctx, h.o.Patience)
+	newer, _, known, err := h.log.After(asked, w.topic, from)
+	cancel()
+
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err != nil {
+		if ctx.Err() == nil {
+			h.trouble(err)
+		}
+		h.reread(w, why)
+		return err
+	}
+	repaired := false
+	for s, place := range places {
+		if s.closed || !s.behind || len(s.queue) > 0 || s.tail.Seq != place {
+			continue // it has moved on by other means
+		}
+		if s.goOn(newer, place, known && place == from) {
+			repaired = true
+		}
+		if s.missed > s.tail.Seq {
+			// It was appended while we read.
+			s.fallBehind(why)
+		}
+	}
+	if repaired {
+		h.repaired(why)
+	}
+	return nil
+}
+
+// goOn fills the queue of a reader that is behind with what is newer than its
+// place and reports whether anything was. known tells whether newer begins
+// right after the place; otherwise the place must be in it.
+func (s *Subscription) goOn(newer []Transition, place int64, known bool) bool {
+	if !known {
+		at := slices.IndexFunc(newer, func(t Transition) bool { return t.Seq == place })
+		// What is there as the only one left is where a lost reader goes.
+		if at < 0 {
+			s.reset(newer, true)
+			return true
+		}
+		newer = newer[at+1:]
+	}
+	s.behind = false
+	for i := range newer {
+		s.push(item{t: &newer[i], live: true})
+	}
+	return len(newer) > 0
+}
