@@ -1,0 +1,242 @@
+package gate
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed scripts/*.lua
+var scripts embed.FS
+
+// Gate asks the fleet's gates in Redis. It keeps nothing between calls and is
+// safe for concurrent use.
+type Gate struct {
+	client redis.UniversalClient
+	lease  time.Duration
+	verbs  map[string]*redis.Script
+}
+
+// New prepares the scripts; it does not talk to Redis. The settings should have
+// passed their Check.
+func New(client redis.UniversalClient, s Settings) *Gate {
+	g := &Gate{client: client, lease: s.Lease, verbs: map[string]*redis.Script{}}
+	for _, verb := range []string{"ticket", "report", "renew", "pause", "inspect"} {
+		g.verbs[verb] = redis.NewScript(s.lua() + text("state") + text(verb))
+	}
+	for _, verb := range []string{"switch", "switched", "switches"} {
+		g.verbs[verb] = redis.NewScript(s.lua() + text(verb))
+	}
+	return g
+}
+
+// text is a script that was compiled in, so it can only be missing from a build
+// that no test has seen.
+func text(name string) string {
+	b, err := scripts.ReadFile("scripts/" + name + ".lua")
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+// Ask is what a ticket is asked for. Names are up to 200 visible ASCII characters
+// without braces.
+type Ask struct {
+	// Dependency is provider and model, such as "anthropic/claude-opus-4-1".
+	Dependency string
+	Workload   string
+	JobID      string
+	// Token names this one call, for ever: the attempt's claim token and the
+	// number of the call. It becomes the permit's id.
+	Token string
+	// First is set for the first call that the job ever makes, over all its
+	// attempts: what the job has reserved so far is 0.
+	First bool
+	// Manual is set for a job that a user's retry started.
+	Manual bool
+	// Lease is how long the permit lives without Renew; 0 is Settings.Lease.
+	Lease time.Duration
+}
+
+func (a Ask) kind() string {
+	switch {
+	case !a.First:
+		return "retry"
+	case a.Manual:
+		return "manual"
+	default:
+		return "first"
+	}
+}
+
+// Verdict is the gate's answer in a word.
+type Verdict string
+
+// The three answers.
+const (
+	Go   Verdict = "go"   // make exactly one call, then Report
+	Wait Verdict = "wait" // ask again with a new token, not before Until
+	Stop Verdict = "stop" // no further call now; the retry owner decides what that means
+)
+
+// Reason says why not. The values are reasons of the contract.
+type Reason string
+
+// Why the gate says Wait (the first four) or Stop.
+const (
+	DependencyPaused Reason = "dependency_paused" // an operator's pause
+	RateLimited      Reason = "rate_limited"      // the provider told the account to wait
+	BreakerOpen      Reason = "breaker_open"
+	Overloaded       Reason = "overloaded" // all places are taken
+	RetryBudget      Reason = "retry_budget"
+	RetriesDisabled  Reason = "retries_disabled" // an operator's switch
+)
+
+// Answer is what Ticket says.
+type Answer struct {
+	Verdict Verdict
+	// Permit is set for Go. It has to be given back by Report.
+	Permit Permit
+	// Reason is set for Wait and Stop.
+	Reason Reason
+	// Until is when to ask again for Wait, when time alone will have earned a
+	// token for RetryBudget, and when the switch ends for RetriesDisabled; Redis
+	// time.
+	Until time.Time
+	// In is how long it is until then, for callers that wait by their own clock.
+	In time.Duration
+}
+
+// Permit is the right to make one call. It holds nothing that another process
+// could not write down: Dependency and ID are enough to report or renew.
+type Permit struct {
+	Dependency string
+	ID         string
+	// Lease is what Renew asks for; 0 is Settings.Lease.
+	Lease time.Duration
+	// ExpiresAt is when the lease ends, Redis time.
+	ExpiresAt time.Time
+}
+
+// ErrPermitLost is Renew's answer when the permit's lease has ended. The place
+// may be somebody else's by now: end the call.
+var ErrPermitLost = errors.New("gate: the permit's lease has ended")
+
+// Ticket asks whether a call may be made, and takes what it needs. On an error
+// the call must not be made. The same Ask may be repeated when the answer was
+// lost, and should be, since what it took stays taken until the lease ends.
+func (g *Gate) Ticket(ctx context.Context, a Ask) (Answer, error) {
+	if err := names(a.Dependency, a.Workload, a.JobID, a.Token); err != nil {
+		return Answer{}, err
+	}
+	lease := a.Lease
+	if lease <= 0 {
+		lease = g.lease
+	}
+	if !a.First {
+		off, err := g.verbs["switched"].Run(ctx, g.client, offKeys()[:1], Scope{}.field(),
+			Scope{Dependency: a.Dependency}.field(), Scope{Workload: a.Workload}.field()).StringSlice()
+		if err != nil {
+			return Answer{}, fmt.Errorf("gate: kill switch: %w", err)
+		}
+		if off[0] != "0" {
+			return refusal(Stop, RetriesDisabled, off[0], off[1]), nil
+		}
+	}
+	reply, err := g.verbs["ticket"].Run(ctx, g.client, keys(a.Dependency), a.Token, a.kind(), lease.Milliseconds(),
+		spread(a.Token), a.Workload, a.JobID).StringSlice()
+	if err != nil {
+		return Answer{}, fmt.Errorf("gate: ticket for %s: %w", a.Dependency, err)
+	}
+	if Verdict(reply[0]) != Go {
+		return refusal(Verdict(reply[0]), Reason(reply[3]), reply[1], reply[2]), nil
+	}
+	p := Permit{Dependency: a.Dependency, ID: a.Token, Lease: lease, ExpiresAt: ms(reply[1])}
+	return Answer{Verdict: Go, Permit: p}, nil
+}
+
+// refusal is an answer without a permit; the times are as the scripts write them.
+func refusal(v Verdict, r Reason, until, now string) Answer {
+	at := ms(until)
+	return Answer{Verdict: v, Reason: r, Until: at, In: at.Sub(ms(now))}
+}
+
+// Report gives the permit back and says what became of its call, before any wait
+// (S4-23). It may be repeated; only the first report of a permit counts, and none
+// after its lease has ended. After an error the permit goes back when its lease
+// ends.
+func (g *Gate) Report(ctx context.Context, p Permit, r Result) error {
+	if r.code == "" {
+		return errors.New("gate: a report needs a result")
+	}
+	if err := names(p.Dependency, p.ID); err != nil {
+		return err
+	}
+	err := g.verbs["report"].Run(ctx, g.client, keys(p.Dependency), p.ID, r.code, r.hint.Milliseconds()).Err()
+	if err != nil {
+		return fmt.Errorf("gate: report to %s: %w", p.Dependency, err)
+	}
+	return nil
+}
+
+// Renew prolongs the permit of a call that is still running and returns it with
+// its new end; ErrPermitLost when it is too late.
+func (g *Gate) Renew(ctx context.Context, p Permit) (Permit, error) {
+	if err := names(p.Dependency, p.ID); err != nil {
+		return p, err
+	}
+	if p.Lease <= 0 {
+		p.Lease = g.lease
+	}
+	ends, err := g.verbs["renew"].Run(ctx, g.client, keys(p.Dependency), p.ID, p.Lease.Milliseconds()).Text()
+	if err != nil {
+		return p, fmt.Errorf("gate: renew at %s: %w", p.Dependency, err)
+	}
+	if ends == "0" {
+		return p, ErrPermitLost
+	}
+	p.ExpiresAt = ms(ends)
+	return p, nil
+}
+
+// keys are a dependency's, all in one slot.
+func keys(dependency string) []string {
+	tag := "tidings:{gate/" + dependency + "}:"
+	return []string{tag + "state", tag + "permits", tag + "audit"}
+}
+
+// names refuses what would break a key, a hash tag or a record apart.
+func names(all ...string) error {
+	for _, name := range all {
+		strange := strings.IndexFunc(name, func(r rune) bool { return r < '!' || r > '~' || r == '{' || r == '}' })
+		if name == "" || len(name) > 200 || strange >= 0 {
+			return fmt.Errorf("gate: %q is not 1 to 200 visible ASCII characters without braces", name)
+		}
+	}
+	return nil
+}
+
+// spread is a number from 0 up to but not 1, always the same for a token.
+func spread(token string) float64 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(token)) // never fails
+	return float64(h.Sum32()) / (math.MaxUint32 + 1)
+}
+
+// ms reads Redis time as the scripts write it.
+func ms(s string) time.Time {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.UnixMilli(n).UTC()
+}
