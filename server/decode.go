@@ -1,0 +1,311 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"mime"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tidings/tidings/events"
+	"github.com/tidings/tidings/jobs"
+	"github.com/tidings/tidings/jobs/model"
+)
+
+const (
+	maxSessionID = 128
+	maxKey       = 255
+	maxLanguage  = 35
+	maxSimulate  = 100
+	maxCursor    = 1<<53 - 1 // what every JSON reader can hold
+)
+
+func alphanumeric(b byte) bool {
+	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9'
+}
+
+func only(s string, ok func(byte) bool) bool {
+	for i := range len(s) {
+		if !ok(s[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func validSession(id string) bool {
+	return id != "" && len(id) <= maxSessionID &&
+		only(id, func(b byte) bool { return alphanumeric(b) || strings.IndexByte("._:-", b) >= 0 })
+}
+
+// topic reads the session and the workload from the path, for the caller's
+// owner. Another owner's session is another topic, so there is nothing to
+// check and nothing to tell apart.
+func (s *Server) topic(c *gin.Context) (events.Topic, error) {
+	session, workload := c.Param("session_id"), c.Param("workload")
+	if !validSession(session) {
+		return events.Topic{}, &problem{code: codeInvalidSession}
+	}
+	if _, ok := jobs.WorkloadNamed(workload); !ok {
+		return events.Topic{}, &problem{code: codeUnknownWorkload}
+	}
+	return events.NewTopic(callOf(c).who.Owner, session, workload), nil
+}
+
+// switched reads a yes-or-no query parameter.
+func switched(c *gin.Context, name string) (bool, error) {
+	switch c.Query(name) {
+	case "", "0", "false":
+		return false, nil
+	case "1", "true":
+		return true, nil
+	}
+	return false, &problem{code: codeInvalidQuery, field: name, hint: "true or false"}
+}
+
+// cursor is where a client wants to resume.
+type cursor struct {
+	given bool
+	known bool // it has the form of one of ours
+	seq   int64
+}
+
+// cursorOf reads the header, which a reconnecting browser keeps current, or
+// else the query, for clients and gateways that cannot send it.
+func cursorOf(header, query string) cursor {
+	raw := header
+	if raw == "" {
+		raw = query
+	}
+	if raw == "" {
+		return cursor{}
+	}
+	if !only(raw, func(b byte) bool { return b >= '0' && b <= '9' }) {
+		return cursor{given: true}
+	}
+	seq, err := strconv.ParseInt(raw, 10, 64)
+	if err != nil || seq > maxCursor {
+		return cursor{given: true}
+	}
+	return cursor{given: true, known: true, seq: seq}
+}
+
+// idempotencyKey reads the header; "" when there is none.
+func idempotencyKey(h http.Header) (string, error) {
+	all := h.Values("Idempotency-Key")
+	switch {
+	case len(all) == 0:
+		return "", nil
+	case len(all) > 1, all[0] == "", len(all[0]) > maxKey, !only(all[0], func(b byte) bool { return b >= ' ' && b <= '~' }):
+		return "", &problem{code: codeInvalidKey, hint: "once, 1 to 255 printable ASCII characters"}
+	}
+	return all[0], nil
+}
+
+// plausible tells whether s looks like a BCP 47 tag. The model is told the
+// language, so free text has no business here.
+func plausible(s string) bool {
+	if len(s) > maxLanguage {
+		return false
+	}
+	for i, part := range strings.Split(s, "-") {
+		if i == 0 && (len(part) < 2 || len(part) > 3 || !only(part, letter)) {
+			return false
+		}
+		if len(part) < 1 || len(part) > 8 || !only(part, alphanumeric) {
+			return false
+		}
+	}
+	return true
+}
+
+func letter(b byte) bool { return alphanumeric(b) && (b < '0' || b > '9') }
+
+// body reads a JSON body within its size and time.
+func body(c *gin.Context) ([]byte, error) {
+	if err := bodyType(c.Request.Header); err != nil {
+		return nil, err
+	}
+	if c.Request.ContentLength > jobs.MaxInputBytes {
+		return nil, &problem{code: codeBodyTooLarge}
+	}
+	rc := http.NewResponseController(c.Writer)
+	_ = rc.SetReadDeadline(time.Now().Add(bodyTimeout)) // not every writer can, in tests
+	b, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, jobs.MaxInputBytes))
+	if err != nil {
+		var tooLarge *http.MaxBytesError
+		if errors.As(err, &tooLarge) {
+			return nil, &problem{code: codeBodyTooLarge}
+		}
+		return nil, &problem{code: codeInvalidBody, hint: "the body ended early"}
+	}
+	// A deadline left behind would look like a peer that went away.
+	_ = rc.SetReadDeadline(time.Time{})
+	if !utf8.Valid(b) {
+		return nil, &problem{code: codeInvalidBody, hint: "not UTF-8"}
+	}
+	return b, nil
+}
+
+// bodyType accepts JSON, and silence. Everything else is a sign that the bytes
+// are not what we would read them as.
+func bodyType(h http.Header) error {
+	types := h.Values("Content-Type")
+	if len(types) > 1 || len(h.Values("Content-Encoding")) > 0 && !strings.EqualFold(h.Get("Content-Encoding"), "identity") {
+		return &problem{code: codeUnsupportedType}
+	}
+	if len(types) == 0 {
+		return nil
+	}
+	media, params, err := mime.ParseMediaType(types[0])
+	if charset, ok := params["charset"]; err != nil || media != "application/json" || ok && !strings.EqualFold(charset, "utf-8") {
+		return &problem{code: codeUnsupportedType}
+	}
+	return nil
+}
+
+// submitBody reads {"input":…,"language":…,"simulate":…}. Unknown fields are
+// refused: a misspelt "language" must not pass in silence.
+func submitBody(b []byte) (sub jobs.Submit, simulate bool, err error) {
+	fields, err := object(b, "")
+	if err != nil {
+		return sub, false, err
+	}
+	for name, raw := range sorted(fields) {
+		switch name {
+		case "input":
+			sub.Input, err = inputOf(raw)
+		case "language":
+			if err = value(raw, name, &sub.Language); err == nil && sub.Language != "" && !plausible(sub.Language) {
+				err = invalid(name, "not a BCP 47 tag")
+			}
+		case "simulate":
+			simulate = true
+			if err = value(raw, name, &sub.Simulate); err == nil && len(sub.Simulate) > maxSimulate {
+				err = invalid(name, "too many steps")
+			}
+		default:
+			err = unknown("", name)
+		}
+		if err != nil {
+			return sub, simulate, err
+		}
+	}
+	if _, ok := fields["input"]; !ok {
+		return sub, simulate, invalid("input", "missing")
+	}
+	return sub, simulate, nil
+}
+
+func inputOf(raw json.RawMessage) (in jobs.Input, err error) {
+	fields, err := object(raw, "input")
+	if err != nil {
+		return in, err
+	}
+	for name, raw := range sorted(fields) {
+		switch name {
+		case "text":
+			err = value(raw, "input.text", &in.Text)
+		case "messages":
+			in.Messages, err = messagesOf(raw)
+		default:
+			err = unknown("input.", name)
+		}
+		if err != nil {
+			return in, err
+		}
+	}
+	return in, nil
+}
+
+func messagesOf(raw json.RawMessage) ([]model.Message, error) {
+	var list []json.RawMessage
+	if err := value(raw, "input.messages", &list); err != nil {
+		return nil, err
+	}
+	if len(list) > jobs.MaxMessages {
+		return nil, invalid("input.messages", fmt.Sprintf("more than %d messages", jobs.MaxMessages))
+	}
+	messages := make([]model.Message, len(list))
+	for i, raw := range list {
+		at := fmt.Sprintf("input.messages[%d]", i)
+		fields, err := object(raw, at)
+		if err != nil {
+			return nil, err
+		}
+		for name, raw := range sorted(fields) {
+			switch name {
+			case "role":
+				err = value(raw, at+".role", &messages[i].Role)
+			case "content":
+				err = value(raw, at+".content", &messages[i].Content)
+			default:
+				err = unknown(at+".", name)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	return messages, nil
+}
+
+// object splits a JSON object into its fields; at names it, "" the whole body.
+func object(raw []byte, at string) (map[string]json.RawMessage, error) {
+	var fields map[string]json.RawMessage
+	err := json.Unmarshal(raw, &fields)
+	switch {
+	case err == nil && fields != nil:
+		return fields, nil
+	case at == "" || isSyntax(err):
+		return nil, &problem{code: codeInvalidBody, hint: "not one JSON object"}
+	}
+	return nil, invalid(at, "not an object")
+}
+
+// value reads one field. null is the same as leaving it away.
+func value(raw json.RawMessage, at string, into any) error {
+	if err := json.Unmarshal(raw, into); err != nil {
+		return invalid(at, "of the wrong type")
+	}
+	return nil
+}
+
+func isSyntax(err error) bool {
+	var syntax *json.SyntaxError
+	return errors.As(err, &syntax)
+}
+
+// sorted walks fields in one order, so that the same body gets the same answer.
+func sorted(fields map[string]json.RawMessage) func(func(string, json.RawMessage) bool) {
+	return func(yield func(string, json.RawMessage) bool) {
+		for _, name := range slices.Sorted(maps.Keys(fields)) {
+			if !yield(name, bytes.TrimSpace(fields[name])) {
+				return
+			}
+		}
+	}
+}
+
+func invalid(field, hint string) error {
+	return &problem{code: string(jobs.CodeInvalidField), field: field, hint: hint}
+}
+
+// unknown names a field that we do not know, as far as the name is fit to be
+// sent back.
+func unknown(prefix, name string) error {
+	if name == "" || len(name) > 40 || !only(name, func(b byte) bool { return alphanumeric(b) || b == '_' || b == '-' }) {
+		name = "?"
+	}
+	return invalid(prefix+name, "unknown field")
+}

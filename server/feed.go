@@ -1,0 +1,77 @@
+package server
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/tidings/tidings/events"
+)
+
+// feed is what one stream sends: a subscription, rendered for its reader.
+type feed struct {
+	sub    *events.Subscription
+	render *renderer
+	count  *metrics
+
+	topic  events.Topic
+	form   form
+	from   cursor
+	follow bool // go on after terminal events
+	sent   int  // events that the response has taken
+}
+
+// frame is one event, ready to be written.
+type frame struct {
+	id    string // "" for none
+	event string
+	data  []byte // one line
+	last  bool   // nothing comes after it
+	live  bool
+	at    time.Time
+}
+
+// next waits for the next frame. It fails with ctx, or when the hub has
+// ended.
+func (f *feed) next(ctx context.Context) (frame, error) {
+	e, err := f.sub.Next(ctx)
+	if err != nil {
+		return frame{}, err
+	}
+	form := f.form
+	form.reset = e.Reset
+	if e.Idle {
+		data, err := f.render.idle(f.topic, form)
+		return frame{id: f.idleID(), event: string(events.Idle), data: data}, err
+	}
+	make := func() ([]byte, error) { return f.render.event(f.topic, e.Transition, form) }
+	var data []byte
+	if e.Live && !e.Reset {
+		data, err = f.render.live.data(frameKey{f.topic, e.Seq, form.lang}, make)
+	} else {
+		data, err = make()
+	}
+	return frame{
+		id: strconv.FormatInt(e.Seq, 10), event: string(e.Status), data: data,
+		// A terminal event that is replayed before a newer job's is not the end.
+		last: e.Status.Terminal() && e.Newest && !f.follow,
+		live: e.Live, at: e.At,
+	}, err
+}
+
+// idleID is the client's own cursor: nothing happened, so its place is kept.
+func (f *feed) idleID() string {
+	if !f.from.known {
+		return ""
+	}
+	return strconv.FormatInt(f.from.seq, 10)
+}
+
+// took is told of each frame that the response has taken.
+func (f *feed) took(fr frame) {
+	f.sent++
+	f.count.sent.WithLabelValues(fr.event).Inc()
+	if fr.live {
+		f.count.delivery.Observe(max(f.render.now().Sub(fr.at), 0).Seconds())
+	}
+}

@@ -1,0 +1,166 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/tidings/tidings/events"
+	"github.com/tidings/tidings/jobs"
+)
+
+const probeTimeout = 3 * time.Second
+
+// opsRoutes is everything for operators. Probes and metrics are open, because
+// the port is not public; what shows or changes work is behind the login.
+func (s *Server) opsRoutes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") })
+	mux.HandleFunc("GET /readyz", s.readyz)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.o.Metrics, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/ops", http.StatusSeeOther) })
+	mux.HandleFunc("GET /ops", s.opsPage)
+	mux.Handle("/queues", s.admin(s.queues()))
+	mux.Handle("/queues/", s.admin(s.queues()))
+	mux.Handle("GET /debug/pprof/", s.admin(http.HandlerFunc(pprof.Index)))
+	mux.Handle("GET /debug/pprof/profile", s.admin(http.HandlerFunc(pprof.Profile)))
+	mux.Handle("GET /debug/pprof/trace", s.admin(http.HandlerFunc(pprof.Trace)))
+	mux.Handle("GET /debug/pprof/symbol", s.admin(http.HandlerFunc(pprof.Symbol)))
+	if s.o.Dev && s.o.DevModelCalls != nil {
+		mux.HandleFunc("GET /dev/model/calls", s.devModelCalls)
+	}
+	return opsHeaders(http.NewCrossOriginProtection().Handler(mux))
+}
+
+func opsHeaders(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cache-Control", "no-store")
+		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")
+		next.ServeHTTP(w, r)
+	})
+}
+
+func plain(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(text)) // a probe that went away
+}
+
+// readiness decides whether a balancer should send clients here.
+type readiness struct {
+	probe    func(context.Context) error // a message from publishing to delivery
+	draining func() bool
+
+	mu    sync.Mutex
+	asked time.Time
+	last  string
+}
+
+// The states of readiness, as /readyz says them.
+const (
+	stateReady    = "ready"
+	stateDegraded = "degraded" // the storage is away: clients get our own 503, not the balancer's
+	stateDeaf     = "not_delivering"
+	stateDraining = "draining"
+)
+
+// state asks at most once in a second, however many probes there are.
+func (r *readiness) state(ctx context.Context) string {
+	if r.draining() {
+		return stateDraining
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if time.Since(r.asked) < time.Second {
+		return r.last
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
+	defer cancel()
+	r.last = r.ask(ctx)
+	r.asked = time.Now()
+	return r.last
+}
+
+func (r *readiness) ask(ctx context.Context) string {
+	err := r.probe(ctx)
+	switch {
+	case err == nil:
+		return stateReady
+	case errors.Is(err, events.ErrUnavailable):
+		return stateDegraded
+	}
+	return stateDeaf
+}
+
+func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
+	state := s.ready.state(r.Context())
+	status := http.StatusOK
+	if state == stateDeaf || state == stateDraining {
+		status = http.StatusServiceUnavailable
+	}
+	b, err := encode(map[string]string{"status": state})
+	if err != nil { // strings always encode
+		panic(err)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(b, '\n')) // a probe that went away
+}
+
+func (s *Server) opsPage(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	page := `<!doctype html><html lang="en"><meta charset="utf-8"><title>Tidings</title>` +
+		`<style>body{font:16px/1.6 system-ui;max-width:40rem;margin:3rem auto;padding:0 1rem}</style>` +
+		`<h1>Tidings</h1><ul>` +
+		`<li><a href="/queues">Queues</a>: waiting, running, retrying and failed tasks</li>` +
+		`<li><a href="/metrics">Metrics</a></li>` +
+		`<li><a href="/readyz">Readiness</a>, <a href="/healthz">health</a></li>` +
+		`<li><a href="/debug/pprof/">Profiles</a></li>` +
+		`</ul></html>`
+	_, _ = w.Write([]byte(page)) // a reader that went away
+}
+
+// devModelCalls tells how many calls the simulated model has received.
+func (s *Server) devModelCalls(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	workload := q.Get("workload")
+	if workload == "" {
+		workload = "summary"
+	}
+	if _, ok := jobs.WorkloadNamed(workload); !ok || !validSession(q.Get("session_id")) {
+		plain(w, http.StatusBadRequest, "give session_id, and workload unless it is summary\n")
+		return
+	}
+	b, err := encode(map[string]int{"calls": s.o.DevModelCalls(events.NewTopic(q.Get("owner"), q.Get("session_id"), workload))})
+	if err != nil { // numbers always encode
+		panic(err)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(append(b, '\n')) // a reader that went away
+}
+
+// loopback tells whether a request comes from this machine and was meant for
+// it: a page elsewhere can point a name of its own at 127.0.0.1.
+func loopback(r *http.Request) bool {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	named, _, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		named = r.Host
+	}
+	to := net.ParseIP(named)
+	return ip != nil && ip.IsLoopback() && (named == "localhost" || to != nil && to.IsLoopback())
+}

@@ -1,0 +1,167 @@
+// Package server is the product's HTTP face: requests in, status streams out.
+//
+// It knows no Redis and no Asynq. A request is decoded and authorized here and
+// handed to the jobs; a status stream is a subscription of the events hub,
+// written out. Whatever goes wrong becomes a response in one place, problem.go.
+//
+// # The files
+//
+//	server.go      the parts, put together
+//	serve.go       listeners, time limits, the way down
+//	routes.go      every route of the API in one column
+//	jobs.go        submit, document, retry, cancel, attempts
+//	status.go      the status: where to resume, 204, JSON or a stream
+//	stream.go      the registry of open streams and the reasons they end
+//	feed.go        a subscription, rendered: the frames of one stream
+//	sse.go         frames to bytes; the only file that knows r3labs/sse
+//	render.go      a transition as JSON, in the reader's language
+//	texts.go       messages and locales
+//	decode.go      session ids, cursors, queries and bodies from outside
+//	problem.go     an error as a response
+//	middleware.go  request ids, logs, panics, origins
+//	auth.go        whom a request speaks for
+//	metrics.go     what is counted
+//	ops.go         health, readiness, metrics, the queue's web UI
+//
+// # A stream's life
+//
+// status.go finds out whom the caller speaks for and where to resume, takes an
+// entry in the registry, subscribes, and gives both to sse.go. From then on the
+// entry's context is the stream's life: whoever wants the stream to end cancels
+// it with the reason (an ending). Everything a stream holds, its place under
+// the limits, its log line and its metrics, is released when the entry is, and
+// by nothing else: no middleware waits for the handler to return, because a
+// stream may outlive its handler once connections are handed away.
+//
+// Nobody waits for a slow reader. A stream has one frame in flight; what comes
+// meanwhile waits in the hub's bounded subscription, and a frame that is not
+// taken within WriteTimeout ends the stream. The client resumes from its cursor.
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tidings/tidings/events"
+	"github.com/tidings/tidings/jobs"
+	"github.com/tidings/tidings/locales"
+)
+
+// Jobs is what requests ask of the jobs. *jobs.Service is the one in
+// production; the tests script one that refuses on demand.
+type Jobs interface {
+	Submit(ctx context.Context, r jobs.Submit) (jobs.Accepted, error)
+	Retry(ctx context.Context, topic events.Topic) (jobs.Accepted, error)
+	Cancel(ctx context.Context, topic events.Topic) (jobs.Accepted, error)
+	Document(ctx context.Context, topic events.Topic) (jobs.Document, error)
+	Attempts(ctx context.Context, topic events.Topic) (jobs.Ledger, error)
+}
+
+// Options are the parts and limits of a Server. Jobs, Hub and Texts are
+// required; a zero limit means its default.
+type Options struct {
+	Jobs  Jobs
+	Hub   *events.Hub
+	Texts *locales.Catalog
+
+	Logger  *slog.Logger         // nil: discards
+	Metrics *prometheus.Registry // nil: one of its own
+
+	// Auth tells whom a request speaks for. nil: authorization is off and
+	// everybody is the one anonymous owner.
+	Auth Auth
+	// Origins are the web origins that may call the API from a browser, such
+	// as "https://app.example.com". "*" means any, as in Dev.
+	Origins []string
+	// Dev accepts "simulate", allows every origin, and opens the operators'
+	// pages on loopback without a password.
+	Dev bool
+
+	Heartbeat    time.Duration // 15 s: a comment after this much silence
+	MaxAge       time.Duration // 10 min, spread by 10 %: then a stream is closed
+	WriteTimeout time.Duration // 2 s: for a reader to take what is written
+	Drain        time.Duration // over which streams are closed at shutdown; 0: at once
+	// StreamLimit bounds the open streams of this process, OwnerStreamLimit
+	// those of one owner (never those of the anonymous one).
+	StreamLimit      int // 50,000
+	OwnerStreamLimit int // 200
+
+	// Queues is the queue's web UI, made for the root path /queues; whether it
+	// is read-only is its own matter. nil: not served.
+	Queues http.Handler
+	// AdminPassword opens the operators' pages to the user "admin".
+	AdminPassword string
+	// DevModelCalls counts the calls of the simulated model; served in Dev only.
+	DevModelCalls func(events.Topic) int
+}
+
+// Server serves the API and the operators' pages.
+type Server struct {
+	o       Options
+	log     *slog.Logger
+	metrics *metrics
+	render  *renderer
+	streams *streams
+	emitter *emitter
+	texts   *textBook
+	ready   *readiness
+	api     http.Handler
+	ops     http.Handler
+}
+
+// New puts a Server together. It starts nothing; Serve does.
+func New(o Options) (*Server, error) {
+	if o.Jobs == nil || o.Hub == nil || o.Texts == nil {
+		return nil, errors.New("server: Jobs, Hub and Texts are required")
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Metrics == nil {
+		o.Metrics = prometheus.NewRegistry()
+	}
+	if o.Auth == nil {
+		o.Auth = Anonymous
+	}
+	setDefault(&o.Heartbeat, 15*time.Second)
+	setDefault(&o.MaxAge, 10*time.Minute)
+	setDefault(&o.WriteTimeout, 2*time.Second)
+	setDefault(&o.StreamLimit, 50_000)
+	setDefault(&o.OwnerStreamLimit, 200)
+
+	s := &Server{o: o, log: o.Logger}
+	var err error
+	if s.metrics, err = newMetrics(o.Metrics); err != nil {
+		return nil, err
+	}
+	if s.texts, err = newTextBook(o.Texts); err != nil {
+		return nil, err
+	}
+	s.render = newRenderer(o.Texts, o.Hub.Now)
+	s.streams = newStreams(o.StreamLimit, o.OwnerStreamLimit, o.MaxAge, s.metrics)
+	s.emitter = newEmitter(o.Logger, o.Heartbeat, o.WriteTimeout)
+	s.ready = &readiness{probe: o.Hub.Probe, draining: s.streams.draining}
+	gin.SetMode(gin.ReleaseMode) // gin's own global: keeps it from printing routes to stdout
+	s.api = s.routes()
+	s.ops = s.opsRoutes()
+	return s, nil
+}
+
+func setDefault[T int | time.Duration](v *T, d T) {
+	if *v <= 0 {
+		*v = d
+	}
+}
+
+// API is the public handler.
+func (s *Server) API() http.Handler { return s.api }
+
+// Ops is the operators' handler. It belongs on a port of its own that is never
+// public.
+func (s *Server) Ops() http.Handler { return s.ops }
