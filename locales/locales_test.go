@@ -176,13 +176,14 @@ func TestI98_MissingKeyIsEnglishForThatKeyAlone(t *testing.T) {
 func TestI98_MissingPluralFormIsOther(t *testing.T) {
 	damaged := copyOfFiles(t)
 	pl := damaged["active.pl.toml"]
-	pl.Data = []byte(strings.ReplaceAll(string(pl.Data), `few = "Następna próba zacznie się za {{.Count}} sekundy.", `, ""))
+	few := `few = "Następna próba zacznie się za {{.Count}} sekundy.", `
+	if !strings.Contains(string(pl.Data), few) {
+		t.Fatal("the form to remove is not there")
+	}
+	pl.Data = []byte(strings.ReplaceAll(string(pl.Data), few, ""))
 	c, err := load(damaged)
 	if err != nil {
 		t.Fatal(err)
-	}
-	if m := c.localizers["pl"]; m == nil {
-		t.Fatal("no Polish")
 	}
 	if got, used := c.Plural("pl", "retry_in_seconds", 2, nil); got != "Następna próba zacznie się za 2 sekundy." || used != "pl" {
 		t.Errorf("got %q in %s", got, used)

@@ -8,7 +8,7 @@ import (
 
 const (
 	// maxHeader bounds the work a header can cause. Browsers send fewer than 200 bytes.
-	maxHeader = 2048
+	maxHeader = 1024
 	// maxTag is the length that BCP 47 advises programs to be ready for.
 	maxTag = 35
 )
