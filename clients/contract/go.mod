@@ -1,0 +1,3 @@
+module github.com/tidings/tidings/clients/contract
+
+go 1.23
