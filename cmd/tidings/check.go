@@ -83,7 +83,7 @@ const sample = "The night shift reported that pump two lost pressure at three in
 	"The seal was replaced before six, and the pump has held its pressure since. " +
 	"Pump one carried the load in the meantime, so no customer was affected. " +
 	"The maintenance plan will be checked for other parts that are overdue. " +
-	"Reminders will go to the shift's own list from Monday on."
+	"Reminders will go to the whole shift from Monday on."
 
 // dryRun makes one attempt against the local model, which plays these steps.
 type dryRun struct {

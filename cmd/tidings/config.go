@@ -64,6 +64,7 @@ type settings struct {
 	StreamMaxAge time.Duration `group:"Streams" env:"TIDINGS_STREAM_MAX_AGE" type:"span" from:"1s" to:"24h" default:"10m" help:"When a stream is closed for the client to resume."`
 
 	Concurrency int           `group:"Workers" env:"TIDINGS_CONCURRENCY" type:"whole" from:"1" to:"10000" default:"20" help:"Jobs that this process works on at the same time."`
+	QueuePoll   time.Duration `group:"Workers" env:"TIDINGS_QUEUE_POLL" type:"span" from:"1ms" to:"10s" default:"5ms" help:"How often an idle process looks for jobs. From ten processes up take 20ms."`
 	QueueLimit  int           `group:"Workers" env:"TIDINGS_QUEUE_LIMIT" type:"whole" from:"1" to:"10000000" default:"1000" help:"Open jobs of all processes together. Further submits are refused."`
 	InputBytes  int           `group:"Workers" env:"TIDINGS_INPUT_BYTES" type:"whole" from:"1048576" to:"1099511627776" default:"268435456" help:"Bytes that the inputs of open and failed jobs may take together. Further submits are refused."`
 	Lease       time.Duration `group:"Workers" env:"TIDINGS_LEASE" type:"span" from:"100ms" to:"1m" default:"15s" help:"How long a silent worker keeps its job. Renewed at a third of it."`

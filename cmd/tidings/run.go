@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	// patience is how long a start waits for Redis before it goes on without:
+	// the process heals by itself when Redis comes.
+	patience = 5 * time.Second
+	// settling is what a cancelled call gets to hand its job back.
+	settling = 5 * time.Second
+)
+
+// runService runs the parts of a mode until ctx ends, then takes them down:
+// not ready, no new claims, streams closed over the drain window while running
+// calls end, jobs whose calls do not end in time handed back.
+func runService(ctx context.Context, mode string, s *settings, stdout, stderr io.Writer) (err error) {
+	p, err := build(mode, s, stderr)
+	if err != nil {
+		return err
+	}
+	defer p.shut()
+	api, ops, err := p.listen(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+
+	// What other parts stand on ends after them, with base.
+	base, end := context.WithCancel(context.WithoutCancel(ctx))
+	var standing sync.WaitGroup
+	defer standing.Wait()
+	defer end()
+	standing.Go(func() {
+		if err := p.hub.Run(base); err != nil {
+			p.log.Error("the live connection has ended", "error", err)
+			stop()
+		}
+	})
+	standing.Go(func() { p.rescuer.Run(base) })
+
+	if p.works() {
+		standing.Go(func() { p.worker.Listen(base) })
+		if err := p.queue.Start(p.worker.Attempt); err != nil {
+			return errors.Join(err, shutPorts(api, ops))
+		}
+	}
+	p.announce(ctx, api, ops, stdout)
+
+	var leaving sync.WaitGroup
+	if p.works() {
+		leaving.Go(func() {
+			<-ctx.Done()
+			p.stopWorking(base)
+		})
+	}
+	err = p.serve(ctx, api, ops)
+	stop() // a listener that failed takes the workers down too
+	leaving.Wait()
+	p.log.Info("stopped")
+	return err
+}
+
+// listen opens the ports. A mode without API gets a nil one.
+func (p *parts) listen(ctx context.Context) (api, ops net.Listener, err error) {
+	var c net.ListenConfig
+	if p.serves() {
+		if api, err = c.Listen(ctx, "tcp", p.s.Listen); err != nil {
+			return nil, nil, fmt.Errorf("TIDINGS_LISTEN: %w", err)
+		}
+	}
+	if ops, err = c.Listen(ctx, "tcp", p.s.OpsListen); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("TIDINGS_OPS_LISTEN: %w", err), shutPorts(api))
+	}
+	return api, ops, nil
+}
+
+func shutPorts(all ...net.Listener) (err error) {
+	for _, l := range all {
+		if l != nil {
+			err = errors.Join(err, l.Close())
+		}
+	}
+	return err
+}
+
+// stopWorking claims nothing more, gives running calls their time, and hands
+// back the jobs of those that need longer.
+func (p *parts) stopWorking(base context.Context) {
+	p.queue.Drain()
+	ctx, cancel := context.WithTimeout(base, p.s.retry.CallDrain+settling)
+	defer cancel()
+	p.worker.Drain(ctx, p.s.retry.CallDrain)
+	p.queue.Stop()
+}
+
+// serve serves until ctx ends and the streams are closed.
+func (p *parts) serve(ctx context.Context, api, ops net.Listener) error {
+	if api != nil {
+		return p.server.Serve(ctx, api, ops)
+	}
+	h := &http.Server{Handler: p.server.Ops(), ReadHeaderTimeout: settling}
+	failed := make(chan error, 1)
+	go func() { failed <- h.Serve(ops) }() // ends with Shutdown
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	base := context.WithoutCancel(ctx)
+	p.server.Drain(base) // there are no streams; readiness goes off
+	end, cancel := context.WithTimeout(base, settling)
+	defer cancel()
+	return h.Shutdown(end)
+}
+
+// announce says that the process is ready and where, one key=value each.
+func (p *parts) announce(ctx context.Context, api, ops net.Listener, stdout io.Writer) {
+	wait, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := p.hub.Probe(wait); err != nil && ctx.Err() == nil {
+		p.log.Warn("Redis does not answer yet; going on without it until it does", "error", err)
+	}
+	where := "given"
+	if p.s.redis == nil {
+		where = "embedded"
+	}
+	line := fmt.Sprintf("ready mode=%s ops=http://%s redis=%s model=%s", p.mode, ops.Addr(), where, p.s.Model)
+	if api != nil {
+		line += " api=http://" + api.Addr().String()
+		if a, ok := api.Addr().(*net.TCPAddr); ok && !a.IP.IsLoopback() && p.s.Auth == "off" {
+			p.log.Warn("everybody who reaches the API is the same owner: TIDINGS_AUTH is off", "listen", a.String())
+		}
+	}
+	fmt.Fprintln(stdout, line)
+	if p.mode == "dev" {
+		greet(stdout, "http://"+api.Addr().String(), "http://"+ops.Addr().String(), p.s.redis == nil)
+	}
+}
+
+// greet gives whoever tries it something to paste.
+func greet(w io.Writer, api, ops string, embedded bool) {
+	if embedded {
+		fmt.Fprintln(w, "\nRedis is in this process: nothing survives a restart.")
+	}
+	fmt.Fprintf(w, `
+Ask for a summary, then watch it come:
+
+  curl -s -X POST %[1]s/api/v1/sessions/demo/summary -H 'Content-Type: application/json' \
+    -d '{"input":{"text":"%[3]s"}}'; echo
+
+  curl -sN %[1]s/api/v1/sessions/demo/summary/status
+
+The document is at %[1]s/api/v1/sessions/demo/summary
+The queues' web page is at %[2]s/queues
+
+`, api, ops, sample)
+}

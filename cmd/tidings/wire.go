@@ -1,0 +1,205 @@
+package main
+
+import (
+	"crypto/rand"
+	"fmt"
+	"io"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tidings/tidings/events"
+	"github.com/tidings/tidings/jobs"
+	"github.com/tidings/tidings/jobs/model"
+	"github.com/tidings/tidings/locales"
+	"github.com/tidings/tidings/server"
+)
+
+const (
+	// keepKey is how long an Idempotency-Key is known, as the protocol promises.
+	keepKey = 24 * time.Hour
+	// asynqSpare is how many tries Asynq is given beyond the job's attempts, so
+	// that its own count never ends a job.
+	asynqSpare = 20
+	// asynqGrace is for handlers that are not at a call: those have been waited
+	// for by then.
+	asynqGrace = 5 * time.Second
+)
+
+// parts are one process, put together and not yet started.
+type parts struct {
+	mode  string
+	s     *settings
+	log   *slog.Logger
+	close []func() // in the order of making
+
+	client  redis.UniversalClient
+	hub     *events.Hub
+	queue   *jobs.Asynq
+	worker  *jobs.Worker
+	rescuer *jobs.Rescuer
+	server  *server.Server
+}
+
+// works tells whether the process takes jobs from the queue.
+func (p *parts) works() bool { return p.mode != "serve" }
+
+// serves tells whether the process has the API.
+func (p *parts) serves() bool { return p.mode != "work" }
+
+// build makes every part. Nothing runs and nothing is connected afterwards but
+// the embedded Redis.
+func build(mode string, s *settings, stderr io.Writer) (p *parts, err error) {
+	p = &parts{mode: mode, s: s, log: newLogger(mode, s, stderr)}
+	defer func() {
+		if err != nil {
+			p.shut()
+		}
+	}()
+	target, stopRedis, err := redisFor(mode, s)
+	if err != nil {
+		return p, err
+	}
+	p.client = target.open()
+	p.close = append(p.close, stopRedis, func() { _ = p.client.Close() })
+
+	texts, err := locales.Load()
+	if err != nil {
+		return p, err
+	}
+	auth, err := newAuth(s)
+	if err != nil {
+		return p, err
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	counts := jobs.NewMetrics(registry)
+	observer, err := server.HubObserver(registry)
+	if err != nil {
+		return p, err
+	}
+
+	local := model.NewLocal()
+	calls := model.NewRetrying(local, s.retry, mathrand.Float64)
+	p.hub = events.NewHub(events.NewRedisLog(p.client, s.Retention), events.HubOptions{Observer: observer})
+	store, err := jobs.NewStore(p.client, jobs.Keep{Job: s.Retention, Input: s.InputRetention, Document: s.DocumentRetention, Key: keepKey})
+	if err != nil {
+		return p, err
+	}
+	p.queue = jobs.NewAsynq(jobs.AsynqOptions{
+		Client: p.client, Queues: jobs.QueueNames(), Concurrency: s.Concurrency, Poll: s.QueuePoll,
+		MaxRetry: s.retry.Attempts + asynqSpare, Timeout: taskTimeout(s), Grace: asynqGrace, Log: p.log,
+	})
+	service := jobs.ServiceOptions{
+		Store: store, Queue: p.queue, Settings: s.retry, Dependency: calls.Dependency(), Metrics: counts, Log: p.log,
+		Limits: jobs.Limits{OpenJobs: s.QueueLimit, InputBytes: int64(s.InputBytes)},
+	}
+	if p.worker, err = jobs.NewWorker(jobs.WorkerOptions{
+		Store: store, Queue: p.queue, Model: calls, Settings: s.retry, Name: processName(), Metrics: counts, Log: p.log,
+	}); err != nil {
+		return p, err
+	}
+	p.rescuer = jobs.NewRescuer(jobs.RescuerOptions{
+		Store: store, Queue: p.queue, Settings: s.retry, Sweep: p.queue.Sweep, Metrics: counts, Log: p.log,
+	})
+	options := server.Options{
+		Hub: p.hub, Texts: texts, Logger: p.log, Metrics: registry,
+		Auth: auth, Origins: s.Origins, AdminPassword: s.AdminPassword,
+		Heartbeat: s.Heartbeat, MaxAge: s.StreamMaxAge, Drain: s.Drain,
+		StreamLimit: s.StreamLimit, OwnerStreamLimit: s.OwnerStreams,
+		Queues: p.queue.WebUI("/queues", !s.QueuesWrite),
+	}
+	if mode == "dev" {
+		local.Latency = s.LocalLatency
+		service.Simulate = simulate(local)
+		options.Dev = true
+		options.DevModelCalls = func(t events.Topic) int { return local.Calls(t.String()) }
+	}
+	options.Jobs = jobs.NewService(service)
+	p.server, err = server.New(options)
+	return p, err
+}
+
+// shut closes what build opened, last first.
+func (p *parts) shut() {
+	for i := len(p.close) - 1; i >= 0; i-- {
+		p.close[i]()
+	}
+	p.close = nil
+}
+
+// simulate lets a submit in dev say what the local model does with its calls.
+func simulate(local *model.Local) func(events.Topic, []string) (func(), error) {
+	return func(topic events.Topic, texts []string) (play func(), err error) {
+		steps, err := model.ParseSteps(texts)
+		if err != nil {
+			return nil, err
+		}
+		return func() { local.Play(topic.String(), steps) }, nil
+	}
+}
+
+// taskTimeout is Asynq's limit for an attempt, by queue: that of the longest
+// workload in it.
+func taskTimeout(s *settings) func(queue string) time.Duration {
+	limits := map[string]time.Duration{}
+	for _, w := range jobs.Workloads() {
+		limits[w.Queue] = max(limits[w.Queue], s.retry.TaskTimeout(w.Long))
+	}
+	return func(queue string) time.Duration { return limits[queue] }
+}
+
+func newAuth(s *settings) (server.Auth, error) {
+	if s.Auth == "off" {
+		return server.Anonymous, nil
+	}
+	o := server.JWT{Secret: []byte(s.JWTSecret), Issuer: s.JWTIssuer, Audience: s.JWTAudience}
+	if s.JWTPublicKey != "" {
+		var err error
+		if o.PublicKey, err = os.ReadFile(s.JWTPublicKey); err != nil {
+			return nil, fmt.Errorf("TIDINGS_JWT_PUBLIC_KEY: %w", err)
+		}
+	}
+	return server.NewJWT(o)
+}
+
+func newLogger(mode string, s *settings, w io.Writer) *slog.Logger {
+	var level slog.Level
+	// The words were checked when they were read; info is the zero level.
+	_ = level.UnmarshalText([]byte(s.LogLevel))
+	o := &slog.HandlerOptions{Level: level, ReplaceAttr: pointedTo}
+	if s.LogFormat == "text" || s.LogFormat == "auto" && mode == "dev" {
+		return slog.New(slog.NewTextHandler(w, o))
+	}
+	return slog.New(slog.NewJSONHandler(w, o))
+}
+
+// pointedTo shows numbers that may be unknown as such, in text as well: there
+// slog prints a pointer's address.
+func pointedTo(_ []string, a slog.Attr) slog.Attr {
+	switch v := a.Value.Any().(type) {
+	case *int64:
+		if v != nil {
+			a.Value = slog.Int64Value(*v)
+		}
+	case *float64:
+		if v != nil {
+			a.Value = slog.Float64Value(*v)
+		}
+	}
+	return a
+}
+
+// processName tells operators which process had a job.
+func processName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), rand.Text()[:4])
+}
