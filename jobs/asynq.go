@@ -90,25 +90,26 @@ func (q *Asynq) Enqueue(ctx context.Context, t Task, at time.Time) error {
 }
 
 // RunNow implements Queue. A retained or archived task is not run again: that
-// would be a run nobody asked for.
+// would be a run nobody asked for. Asynq refuses a task that has left the
+// waiting set with an error that cannot be told from others, so its state is
+// asked again.
 func (q *Asynq) RunNow(ctx context.Context, t Task) error {
-	state, err := q.State(ctx, t)
-	switch {
-	case err != nil:
-		return err
-	case state == TaskPending || state == TaskActive:
-		return nil
-	case state != TaskScheduled:
-		return ErrTaskGone
-	}
-	if err := q.inspector.RunTask(t.Queue, t.ID()); err != nil {
-		// It may have become pending by itself in between.
-		if state, serr := q.State(ctx, t); serr == nil && (state == TaskPending || state == TaskActive) {
+	var refused error
+	for range 3 {
+		state, err := q.State(ctx, t)
+		switch {
+		case err != nil:
+			return err
+		case state == TaskPending || state == TaskActive:
+			return nil
+		case state != TaskScheduled:
+			return ErrTaskGone
+		}
+		if refused = q.inspector.RunTask(t.Queue, t.ID()); refused == nil {
 			return nil
 		}
-		return queueError("run", err)
 	}
-	return nil
+	return queueError("run", refused)
 }
 
 // Delete implements Queue.
