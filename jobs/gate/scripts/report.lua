@@ -36,6 +36,7 @@ if st.breaker == 'half_open' then
     if st.good >= cfg.probes then
       put('trips', 0)
       put('limit', cfg.probes)
+      put('cut', 0)
       put('window', '')
       turn('closed')
     end

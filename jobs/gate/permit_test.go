@@ -1,0 +1,311 @@
+package gate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"pgregory.net/rapid"
+
+	"github.com/tidings/tidings/events/eventstest"
+	"github.com/tidings/tidings/jobs/gate"
+	"github.com/tidings/tidings/jobs/retry"
+)
+
+func TestPermit_S4_20_S4_21_S4_23_PlacesForAllKindsOfCalls(t *testing.T) {
+	each(t, func(w *world) {
+		s := gate.Defaults()
+		s.Concurrency, s.FirstReserve = 3, 0
+		g, h := w.gate(s), w.gate(s)
+		held := w.mustGo(g, w.first())
+		w.mustGo(h, w.again())
+		w.mustGo(g, w.manual())
+		for _, a := range []gate.Ask{w.first(), w.again(), w.manual()} {
+			got := w.mustNot(h, a, gate.Wait, gate.Overloaded)
+			if got.In < s.Busy || got.In > 2*s.Busy || got.Until.Before(w.now()) {
+				w.t.Errorf("told to wait %s until %s, want 2 to 4 s", got.In, got.Until)
+			}
+		}
+		w.report(h, held, gate.Failed(retry.Timeout, 0)) // whoever reports, before any wait
+		w.mustGo(g, w.again())
+		w.mustNot(g, w.first(), gate.Wait, gate.Overloaded)
+	})
+}
+
+func TestPermit_S4_21_FirstCallsGoBeforeRepeatedOnes(t *testing.T) {
+	each(t, func(w *world) {
+		s := gate.Defaults()
+		s.Concurrency, s.FirstReserve = 10, 0.2
+		g := w.gate(s)
+		for range 8 {
+			w.mustGo(g, w.again())
+		}
+		w.mustNot(g, w.again(), gate.Wait, gate.Overloaded)
+		w.mustGo(g, w.first())
+		w.mustGo(g, w.manual())
+		w.mustNot(g, w.first(), gate.Wait, gate.Overloaded)
+	})
+	inBubble(t, func(w *world) { // repeated calls always keep one place
+		s := gate.Defaults()
+		s.Concurrency, s.Probes, s.FirstReserve = 1, 1, 0.9
+		g := w.gate(s)
+		w.mustGo(g, w.again())
+	})
+}
+
+func TestPermit_ADeadHoldersPlaceReturns(t *testing.T) {
+	each(t, func(w *world) {
+		s := gate.Defaults()
+		s.Concurrency, s.Probes, s.Lease, s.FirstReserve = 2, 1, 200*time.Millisecond, 0
+		g := w.gate(s)
+		dead := w.mustGo(g, w.first())
+		long := w.first()
+		long.Lease = time.Minute
+		alive := w.mustGo(g, long)
+		if got := alive.ExpiresAt.Sub(w.now()); got < 50*time.Second || got > time.Minute {
+			w.t.Errorf("a permit with a lease of its own ends in %s, want a minute", got)
+		}
+		w.mustNot(g, w.first(), gate.Wait, gate.Overloaded)
+		w.pass(dead.ExpiresAt.Sub(w.now()))
+		w.mustGo(g, long) // the same place as before
+		w.mustGo(g, w.first())
+		w.mustNot(g, w.first(), gate.Wait, gate.Overloaded)
+		if _, err := g.Renew(w.t.Context(), dead); !errors.Is(err, gate.ErrPermitLost) {
+			w.t.Errorf("renewing a dead permit: %v", err)
+		}
+	})
+}
+
+func TestPermit_RenewedByItsHolder(t *testing.T) {
+	each(t, func(w *world) {
+		s := gate.Defaults()
+		s.Lease, s.Longest = 300*time.Millisecond, time.Second
+		g := w.gate(s)
+		p := w.mustGo(g, w.first())
+		began, ends := w.now(), p.ExpiresAt
+		for w.now().Sub(began) < 500*time.Millisecond {
+			w.pass(50 * time.Millisecond)
+			next, err := g.Renew(w.t.Context(), gate.Permit{Dependency: p.Dependency, ID: p.ID}) // what another process knows
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			if next.ExpiresAt.Before(p.ExpiresAt) {
+				w.t.Errorf("renewing moved the end back from %s to %s", p.ExpiresAt, next.ExpiresAt)
+			}
+			p = next
+		}
+		if st := w.inspect(g); st.InUse != 1 {
+			w.t.Errorf("%d permits, want the one that is renewed", st.InUse)
+		}
+		if most := ends.Add(700 * time.Millisecond); p.ExpiresAt.After(most) {
+			w.t.Errorf("ends %s, past its longest life %s", p.ExpiresAt, most)
+		}
+		w.report(g, p, gate.OK())
+		if _, err := g.Renew(w.t.Context(), p); !errors.Is(err, gate.ErrPermitLost) {
+			w.t.Errorf("renewing after the report: %v", err)
+		}
+	})
+}
+
+func TestPermit_TheSameTokenGetsTheSameAnswer(t *testing.T) {
+	each(t, func(w *world) {
+		s := quick()
+		s.Concurrency, s.Probes = 5, 1
+		g, h := w.gate(s), w.gate(s)
+		a := w.again()
+		p := w.mustGo(g, a)
+		before := w.inspect(g)
+		for range 5 {
+			if got := w.mustGo(h, a); got != p {
+				w.t.Errorf("repeated: got %+v, want %+v", got, p)
+			}
+		}
+		after := w.inspect(g)
+		if after.InUse != 1 || after.RetryTokens < before.RetryTokens {
+			w.t.Errorf("repeating took something: %+v", after)
+		}
+		w.outage(g) // the call may be under way already: nothing can change its answer
+		if got := w.mustGo(h, a); got != p {
+			w.t.Errorf("repeated during the outage: got %+v, want %+v", got, p)
+		}
+	})
+}
+
+// Two dependencies get the same verbs, the second one each of them up to three
+// times: nobody can tell them apart.
+func TestPermit_EveryVerbCanBeRepeated_Property(t *testing.T) {
+	inBubble(t, func(w *world) {
+		round := 0
+		rapid.Check(t, func(r *rapid.T) {
+			round++
+			s := quick()
+			s.Concurrency, s.RetryBurst, s.Lease, s.Longest = 4, 6, 200*time.Millisecond, 500*time.Millisecond
+			g := w.gate(s)
+			once, often := fmt.Sprintf("acme/once-%d", round), fmt.Sprintf("acme/often-%d", round)
+			results := []gate.Result{gate.OK(), gate.NotSent(), gate.Failed(retry.RateLimited, 50*time.Millisecond)}
+			for _, k := range kinds() {
+				results = append(results, gate.Failed(k, 0))
+			}
+			both := func(verb func(dependency string) any) {
+				want := verb(once)
+				for range rapid.IntRange(1, 3).Draw(r, "times") {
+					if got := verb(often); !reflect.DeepEqual(got, want) {
+						r.Fatalf("repeated: got %+v, want %+v", got, want)
+					}
+				}
+			}
+			var ids []string
+			ask := func(a gate.Ask) {
+				both(func(dependency string) any {
+					a.Dependency = dependency
+					got := w.ticket(g, a)
+					if got.Verdict == gate.Go && dependency == once {
+						ids = append(ids, a.Token)
+					}
+					got.Permit.Dependency = ""
+					return got
+				})
+			}
+			verbs := map[string]func(*rapid.T){
+				"first":  func(*rapid.T) { ask(w.first()) },
+				"again":  func(*rapid.T) { ask(w.again()) },
+				"manual": func(*rapid.T) { ask(w.manual()) },
+				"renew": func(r *rapid.T) {
+					if len(ids) == 0 {
+						r.SkipNow()
+					}
+					id := rapid.SampledFrom(ids).Draw(r, "permit")
+					both(func(dependency string) any {
+						p, err := g.Renew(w.t.Context(), gate.Permit{Dependency: dependency, ID: id})
+						return [2]any{p.ExpiresAt, err}
+					})
+				},
+				"time": func(r *rapid.T) {
+					w.pass(time.Duration(rapid.IntRange(1, 300).Draw(r, "ms")) * time.Millisecond)
+				},
+				"": func(r *rapid.T) {
+					var seen []gate.State
+					for _, dependency := range []string{once, often} {
+						st, err := g.Inspect(w.t.Context(), dependency)
+						if err != nil {
+							r.Fatal(err)
+						}
+						seen = append(seen, st)
+					}
+					if !reflect.DeepEqual(seen[0], seen[1]) {
+						r.Fatalf("once:  %+v\noften: %+v", seen[0], seen[1])
+					}
+				},
+			}
+			verbs["report"] = func(r *rapid.T) {
+				if len(ids) == 0 {
+					r.SkipNow()
+				}
+				id := rapid.SampledFrom(ids).Draw(r, "permit")
+				result := rapid.SampledFrom(results).Draw(r, "result")
+				both(func(dependency string) any {
+					w.report(g, gate.Permit{Dependency: dependency, ID: id}, result)
+					return nil
+				})
+			}
+			r.Repeat(verbs)
+		})
+	})
+}
+
+// The callers count how many of them are in a call.
+func TestPermit_S4_17_S4_21_TheFleetStaysBelowItsConcurrency(t *testing.T) {
+	each(t, func(w *world) {
+		s := gate.Defaults()
+		s.Concurrency, s.Busy = 7, 10*time.Millisecond
+		gates := w.fleet(10, s)
+		var mu sync.Mutex
+		running, most, calls := 0, 0, 0
+		var all sync.WaitGroup
+		rounds := 20
+		if w.virtual { // its interpreter of Lua is slow
+			rounds = 4
+		}
+		for _, g := range gates {
+			for range 4 {
+				all.Go(func() {
+					for range rounds {
+						got, err := g.Ticket(w.t.Context(), w.first())
+						if err != nil {
+							w.t.Error(err)
+							return
+						}
+						if got.Verdict != gate.Go {
+							continue
+						}
+						mu.Lock()
+						running, calls = running+1, calls+1
+						most = max(most, running)
+						mu.Unlock()
+						if _, err := g.Renew(w.t.Context(), got.Permit); err != nil { // takes a moment
+							w.t.Error(err)
+						}
+						mu.Lock()
+						running--
+						mu.Unlock()
+						if err := g.Report(w.t.Context(), got.Permit, gate.OK()); err != nil {
+							w.t.Error(err)
+						}
+					}
+				})
+			}
+		}
+		all.Wait()
+		if most > 7 || calls < 7 {
+			w.t.Errorf("%d calls at the same time, at most 7 are allowed (%d calls in all)", most, calls)
+		}
+		if st := w.inspect(gates[0]); st.InUse != 0 {
+			w.t.Errorf("%d permits are left over", st.InUse)
+		}
+	})
+}
+
+func TestGate_S4_19_WithoutRedisNobodyCalls(t *testing.T) {
+	server := eventstest.StartRedis(t)
+	client := server.Client()
+	w := &world{t: t, client: func() redis.UniversalClient { return client }, redis: client}
+	g := w.gate(slow())
+	p := w.mustGo(g, w.again())
+	refused := func(what string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		for _, a := range []gate.Ask{w.first(), w.again(), w.manual()} {
+			if got, err := g.Ticket(ctx, a); err == nil || got != (gate.Answer{}) {
+				t.Errorf("%s: ticket: got %+v, %v, want an error", what, got, err)
+			}
+		}
+		if err := g.Report(ctx, p, gate.OK()); err == nil {
+			t.Errorf("%s: report: no error", what)
+		}
+		if _, err := g.Renew(ctx, p); err == nil || errors.Is(err, gate.ErrPermitLost) {
+			t.Errorf("%s: renew: got %v, want an error that does not say the permit is lost", what, err)
+		}
+		if _, err := g.Inspect(ctx, dep); err == nil {
+			t.Errorf("%s: inspect: no error", what)
+		}
+		if _, err := g.Switches(ctx); err == nil {
+			t.Errorf("%s: switches: no error", what)
+		}
+	}
+	server.Freeze()
+	refused("frozen")
+	server.Thaw()
+	server.Stop()
+	refused("stopped")
+	server.Start()
+	w.report(g, p, gate.OK())
+	if st := w.inspect(g); st.RetryTokens > 9.1 || st.RetryTokens < 6.9 {
+		t.Errorf("%v tokens after a restart: what was taken is forgotten, or refusals took more than the three asks could", st.RetryTokens)
+	}
+}
