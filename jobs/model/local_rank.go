@@ -73,13 +73,12 @@ func (d *document) rank() []*sentence {
 		}
 	}
 	best := slices.Clone(d.sentences)
-	byScore := func(a, b *sentence) int { return cmp.Compare(b.score, a.score) }
-	slices.SortStableFunc(best, byScore)
+	slices.SortFunc(best, byScore)
 	best = best[:min(len(best), candidates)]
 	for _, s := range best {
 		s.score *= d.tone(s, s == opening)
 	}
-	slices.SortStableFunc(best, byScore)
+	slices.SortFunc(best, byScore)
 	return best
 }
 
@@ -201,6 +200,10 @@ func pick(ranked, before []*sentence, n int, least float64) []*sentence {
 	}
 	slices.SortFunc(out, inOrder)
 	return out
+}
+
+func byScore(a, b *sentence) int {
+	return cmp.Or(cmp.Compare(b.score, a.score), inOrder(a, b))
 }
 
 func inOrder(a, b *sentence) int { return cmp.Compare(a.position, b.position) }

@@ -102,7 +102,7 @@ func readTurns(material []Message) []turn {
 // most three words, and white space follows the colon, so that URLs, times and
 // sentences that happen to hold a colon are not speakers.
 func speakerOf(line string) (name, rest string, ok bool) {
-	i := strings.IndexAny(line, ":：")
+	i := strings.IndexAny(line[:min(len(line), 64)], ":：")
 	if i <= 0 || i > 60 {
 		return "", "", false
 	}
@@ -264,13 +264,22 @@ func isCloser(r rune) bool {
 
 // split finds the block's sentences as offsets.
 func (b *block) split(lex *lexicon) [][2]int {
-	if b.code || b.heading {
+	if b.code || b.heading || len(b.text) < 60 && !strings.ContainsAny(b.text, terminals) && isASCII(b.text) {
 		return cutLong(b.text, 0, len(b.text), nil)
 	}
 	var spans [][2]int
 	for _, w := range windows(b.text) {
 		for it := sentences.FromString(b.text[w[0]:w[1]]); it.Next(); {
 			start, end := w[0]+it.Start(), w[0]+it.End()
+			// The standard leaves any bracket with the sentence before: 。「
+			for n := len(spans); n > 0; {
+				r, size := utf8.DecodeLastRuneInString(b.text[spans[n-1][0]:start])
+				if !unicode.In(r, unicode.Ps, unicode.Pi) || start-size == spans[n-1][0] {
+					break
+				}
+				start -= size
+				spans[n-1][1] = start
+			}
 			if n := len(spans); n > 0 && belongs(b.text[spans[n-1][0]:spans[n-1][1]], b.text[start:end], lex) {
 				spans[n-1][1] = end
 			} else {
@@ -283,6 +292,10 @@ func (b *block) split(lex *lexicon) [][2]int {
 		out = cutLong(b.text, s[0], s[1], out)
 	}
 	return out
+}
+
+func isASCII(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf })
 }
 
 // windows cuts inside long runs without a letter or digit. The segmenter looks
@@ -314,7 +327,7 @@ func belongs(prev, next string, lex *lexicon) bool {
 	prev = strings.TrimRight(prev, " ")
 	first, _ := utf8.DecodeRuneInString(next)
 	if last, _ := utf8.DecodeLastRuneInString(prev); isCloser(last) {
-		return unicode.IsLower(first)
+		return unicode.IsLower(first) || scriptOf(first) == hiragana
 	}
 	if !strings.HasSuffix(prev, ".") || strings.HasSuffix(prev, "..") {
 		return false
@@ -352,7 +365,7 @@ func cutLong(text string, start, end int, out [][2]int) [][2]int {
 		if first, _ := utf8.DecodeRuneInString(text[start:]); isSpaceless(first) {
 			cut = start + cutAfter(text[start:end], 40)
 		}
-		if cut-start > maxSentence && utf8.RuneCountInString(text[start:cut]) > maxSentence {
+		if runeOffset(text[start:cut], maxSentence) < cut-start {
 			cut = start + cutPoint(text[start:cut])
 		}
 		out = append(out, [2]int{start, cut})
@@ -364,12 +377,16 @@ func cutLong(text string, start, end int, out [][2]int) [][2]int {
 	return out
 }
 
-// cutAfter is the offset behind the first blank after min runes, or the end.
+// cutAfter is the offset behind the first blank after min runes, or the end. It
+// looks no further than a sentence may reach.
 func cutAfter(s string, min int) int {
 	n := 0
 	for i, r := range s {
 		if n++; r == ' ' && n > min {
 			return i + 1
+		}
+		if n > maxSentence {
+			break
 		}
 	}
 	return len(s)
@@ -397,7 +414,9 @@ func cutPoint(s string) int {
 		return space
 	}
 	limit, cut := runeOffset(s, maxSentence), 0
-	for it := graphemes.FromString(s); it.Next() && it.End() <= limit; {
+	// One rune more shows whether the last character ends at the limit; all the
+	// rest would be walked again for each piece of an endless tower of marks.
+	for it := graphemes.FromString(s[:min(len(s), limit+utf8.UTFMax)]); it.Next() && it.End() <= limit; {
 		cut = it.End()
 	}
 	if cut == 0 {

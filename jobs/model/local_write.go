@@ -295,15 +295,7 @@ func (d *document) guide() guidanceOutput {
 		act.score = a + 0.5*min(s.score/top, 1)
 		steps = append(steps, &act)
 	}
-	slices.SortStableFunc(steps, func(a, b *sentence) int {
-		if a.score > b.score {
-			return -1
-		}
-		if a.score < b.score {
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(steps, byScore)
 	steps = pick(steps[:min(len(steps), candidates)], nil, 8, 0)
 	if len(steps) == 0 {
 		steps = pick(ranked, nil, min(max((d.substance()+1)/3, 1), 5), 0.3)
