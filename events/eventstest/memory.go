@@ -86,8 +86,8 @@ func (m *Memory) Disconnect() {
 	}
 }
 
-// HoldConfirmations keeps confirmations back until ReleaseConfirmations, while
-// copies pass: what a listener must not count on before it is confirmed.
+// HoldConfirmations lets no new watch be confirmed, and so none of its copies
+// arrive, until ReleaseConfirmations.
 func (m *Memory) HoldConfirmations() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -352,10 +352,10 @@ func (l *memoryListener) confirmWaiting() {
 	}
 }
 
-// deliver passes a copy on as its fate says. Copies reach whoever has asked,
-// confirmed or not.
+// deliver passes a copy on as its fate says. It is for those alone who were
+// confirmed when it was published.
 func (l *memoryListener) deliver(s events.Signal, fate Fate) {
-	if l.log.away {
+	if !l.watched[s.Topic] {
 		return
 	}
 	arrive := func() {
