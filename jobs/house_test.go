@@ -14,6 +14,7 @@ import (
 
 	"github.com/tidings/tidings/events"
 	"github.com/tidings/tidings/jobs"
+	"github.com/tidings/tidings/jobs/gate"
 	"github.com/tidings/tidings/jobs/jobstest"
 	"github.com/tidings/tidings/jobs/model"
 	"github.com/tidings/tidings/jobs/model/modeltest"
@@ -61,7 +62,7 @@ func newHouse(t testing.TB, m *modeltest.Scripted, change func(*retry.Settings))
 	mini := miniredis.NewMiniRedis()
 	mini.ClockTTL(true)
 	client := redis.NewClient(&redis.Options{
-		Addr: "127.0.0.1:0", // an address, so that nothing is looked up
+		Addr:                  "127.0.0.1:0", // an address, so that nothing is looked up
 		Dialer:                func(context.Context, string, string) (net.Conn, error) { return mini.Dial() },
 		ContextTimeoutEnabled: true, MaxRetries: -1,
 	})
@@ -75,12 +76,19 @@ func newHouse(t testing.TB, m *modeltest.Scripted, change func(*retry.Settings))
 	h.service = jobs.NewService(jobs.ServiceOptions{Store: store, Queue: h.queue, Settings: s,
 		Limits: jobs.Limits{OpenJobs: 1000, InputBytes: 64 << 20}, Dependency: m.Dependency(), Log: quiet})
 	h.worker, err = jobs.NewWorker(jobs.WorkerOptions{Store: store, Queue: h.queue, Settings: s, Name: "w1", Log: quiet,
-		Model: model.NewRetrying(m, s, rand.New(rand.NewPCG(1, 2)).Float64)})
+		Gate: gate.New(client, wide()), Model: model.NewRetrying(m, s, rand.New(rand.NewPCG(1, 2)).Float64)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	h.rescuer = jobs.NewRescuer(jobs.RescuerOptions{Store: store, Queue: h.queue, Settings: s, Log: quiet})
 	return h
+}
+
+// wide is a gate that turns nobody away, for tests of what stands behind it.
+func wide() gate.Settings {
+	s := gate.Defaults()
+	s.WindowCalls, s.RetryBurst = 10_000, 10_000
+	return s
 }
 
 func (h *house) start() {

@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tidings/tidings/events"
+	"github.com/tidings/tidings/jobs/gate"
 	"github.com/tidings/tidings/jobs/model"
 )
 
@@ -19,6 +20,7 @@ type Metrics struct {
 	calls        *prometheus.CounterVec
 	tokens       *prometheus.CounterVec
 	cost         *prometheus.CounterVec
+	tickets      *prometheus.CounterVec
 	discarded    *prometheus.CounterVec
 	rescued      *prometheus.CounterVec
 	age          *prometheus.HistogramVec
@@ -45,6 +47,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		calls:        counter("calls_total", "Requests to the provider; first is the job's first call.", "dependency", "workload", "first", "class"),
 		tokens:       counter("tokens_total", "Tokens as far as providers report them.", "dependency", "workload", "direction"),
 		cost:         counter("cost_usd_total", "Cost in US dollars where the price is known.", "dependency", "workload"),
+		tickets:      counter("tickets_total", "Answers of the gate, by verdict and reason.", "dependency", "verdict", "reason"),
 		discarded:    counter("results_discarded_total", "Results of attempts that had been replaced or cancelled.", "workload"),
 		rescued:      counter("rescues_total", "What the rescuer put right, by what it did.", "action"),
 		age: histogram("queue_age_seconds", "From acceptance to the first claim.",
@@ -75,6 +78,12 @@ func (m *Metrics) ended(workload string, o events.Outcome, r events.Reason) {
 func (m *Metrics) attempt(workload, result string) {
 	if m != nil {
 		m.attempts.WithLabelValues(workload, result).Inc()
+	}
+}
+
+func (m *Metrics) ticket(dependency string, a gate.Answer) {
+	if m != nil {
+		m.tickets.WithLabelValues(dependency, string(a.Verdict), string(a.Reason)).Inc()
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tidings/tidings/events"
+	"github.com/tidings/tidings/jobs/gate"
 	"github.com/tidings/tidings/jobs/model"
 )
 
@@ -77,6 +78,7 @@ func (a *attempt) carryOut(ctx context.Context, got answer) Verdict {
 func (a *attempt) settlement(res model.Response, err, cause error) (args, []byte) {
 	var failed *model.Error
 	var refused refusedCall
+	var closed gateClosed
 	var late *model.NoTime
 	switch {
 	case err == nil: // whether it still counts, the script decides
@@ -94,6 +96,8 @@ func (a *attempt) settlement(res model.Response, err, cause error) (args, []byte
 			return a.end(events.OutcomeDeadlineExceeded, events.DeadlinePassed, true), nil
 		}
 		return a.end(events.OutcomeRetriesExhausted, events.CallAllowance, true), nil
+	case errors.As(err, &closed):
+		return a.turnedAway(closed), nil
 	case errors.As(err, &late):
 		return a.end(events.OutcomeDeadlineExceeded, events.DeadlinePassed, true), nil
 	case errors.As(err, &failed):
@@ -112,6 +116,27 @@ func (a *attempt) settlement(res model.Response, err, cause error) (args, []byte
 		return a.again(events.StorageFault, 0), nil
 	}
 	return a.end(events.OutcomeFailed, events.Internal, true), nil
+}
+
+// turnedAway is what a refusal of the gate means (docs/retries.md): a wait gives
+// the attempt back and counts none; without a token for a further call the
+// attempt ends and the queue's plan applies; without one for an attempt's first
+// call the job ends.
+func (a *attempt) turnedAway(c gateClosed) args {
+	switch {
+	case c.Verdict == gate.Wait:
+		// Should the wait pass the deadline, the work was accepted and can no
+		// longer be served.
+		return args{"kind": "queued", "reason": string(c.Reason), "wait_ms": max(1, ms(c.In)),
+			"outcome": string(events.OutcomeAdmissionDenied)}
+	case a.made > 0:
+		return a.again(events.Reason(a.last), 0)
+	}
+	s := a.end(events.OutcomeRetriesExhausted, events.Reason(c.Reason), true)
+	if c.Reason == gate.RetryBudget {
+		s["retry_ms"] = ms(c.In)
+	}
+	return s
 }
 
 // again asks for the queue's next attempt. The script ends the job instead if

@@ -3,15 +3,14 @@ package jobs
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/tidings/tidings/events"
+	"github.com/tidings/tidings/jobs/gate"
 	"github.com/tidings/tidings/jobs/model"
 	"github.com/tidings/tidings/jobs/retry"
 )
@@ -23,17 +22,26 @@ var (
 	errDraining  = errors.New("jobs: the process shuts down")
 )
 
-// refusedCall is why no further call may be made.
+// refusedCall is why no further call may be made: the reservation's code.
 type refusedCall struct{ code string }
 
 func (e refusedCall) Error() string { return "jobs: no further call: " + e.code }
+
+// gateClosed is the gate's refusal of a call.
+type gateClosed struct{ gate.Answer }
+
+func (e gateClosed) Error() string {
+	return "jobs: the gate says " + string(e.Verdict) + ": " + string(e.Reason)
+}
 
 // WorkerOptions is what a Worker is made of.
 type WorkerOptions struct {
 	Store *Store
 	// Queue takes another run when the queue's task cannot carry on.
-	Queue    Queue
-	Model    *model.Retrying
+	Queue Queue
+	Model *model.Retrying
+	// Gate gives out the fleet's tickets, one a call.
+	Gate     *gate.Gate
 	Settings retry.Settings
 	// Name tells operators which process it was.
 	Name    string
@@ -250,102 +258,3 @@ func (w *Worker) leave(ctx context.Context, t Task, keep time.Duration) {
 		w.Log.WarnContext(ctx, "a job stays in the index until the rescuer drops it", "job", t.JobID, "error", err)
 	}
 }
-
-// attempt is one claim at work.
-type attempt struct {
-	w     *Worker
-	t     Task
-	wl    Workload
-	token string
-	claim answer
-	start time.Time
-	made  int      // calls reserved in this attempt
-	lines []string // ledger lines not yet written
-	cost  float64
-	paid  bool
-}
-
-// generate makes the calls and checks the output.
-func (a *attempt) generate(ctx context.Context, input []byte) (model.Response, error) {
-	var in Input
-	if err := json.Unmarshal(input, &in); err != nil {
-		return model.Response{}, &model.Error{Kind: retry.InvalidInput, Cause: err}
-	}
-	until := a.start.Add(time.Duration(a.claim.Deadline-a.claim.Now)*time.Millisecond - a.w.Settings.Saving)
-	res, err := a.w.Model.Generate(ctx, render(a.wl, a.t.Topic, a.claim.Language, in), until,
-		model.Hooks{Before: a.before, After: a.after, Waiting: a.waiting})
-	if err != nil {
-		return res, err
-	}
-	if err := a.w.schemas.check(a.wl.Name, res.Content); err != nil {
-		return res, &model.Error{Kind: retry.InvalidOutput, RequestID: res.RequestID, Usage: res.Usage, Cause: err}
-	}
-	return res, nil
-}
-
-// before reserves a call on the job's keys, the last step before it is sent.
-func (a *attempt) before(ctx context.Context, n int) error {
-	if n > 1 && a.w.draining.Load() {
-		return errDraining
-	}
-	got, err := repeat(ctx, func() (answer, error) {
-		got, _, err := a.w.Store.run(ctx, "reserve", a.t.Topic, args{"job": a.t.JobID, "token": a.token, "call": n}, nil)
-		return got, err
-	})
-	switch {
-	case err != nil:
-		return err
-	case got.Code == "lost":
-		return errClaimLost
-	case got.Code != "ok":
-		return refusedCall{got.Code}
-	}
-	a.made++
-	return nil
-}
-
-// after records a call: one log line, one ledger line, the metrics.
-func (a *attempt) after(ctx context.Context, c model.Call) {
-	dependency := a.w.Model.Dependency()
-	a.lines = append(a.lines, ledgerLine{Call: ptr(callLine(a.claim.Attempt, dependency, c))}.text())
-	a.w.Metrics.call(dependency, a.wl.Name, a.claim.Calls == 0 && c.N == 1, c)
-	if c.Cost != nil {
-		a.cost, a.paid = a.cost+*c.Cost, true
-	}
-	attrs := []slog.Attr{slog.String("job", a.t.JobID), slog.String("workload", a.wl.Name),
-		slog.String("dependency", dependency), slog.Int("attempt", a.claim.Attempt), slog.Int("call", c.N),
-		slog.Int64("ms", c.Duration.Milliseconds()), slog.String("decision", c.Decision),
-		slog.Any("input_tokens", c.Usage.InputTokens), slog.Any("output_tokens", c.Usage.OutputTokens),
-		slog.Any("cost_usd", c.Cost)}
-	level := slog.LevelInfo
-	if c.Err != nil {
-		level = slog.LevelWarn
-		attrs = append(attrs, slog.String("class", string(c.Err.Kind)), slog.Int("status", c.Err.Status),
-			slog.Int64("wait_hint_ms", c.Err.RetryAfter.Milliseconds()))
-	}
-	a.w.Log.LogAttrs(ctx, level, "model call", attrs...)
-}
-
-// waiting publishes the pause before the next call.
-func (a *attempt) waiting(ctx context.Context, n int, pause time.Duration, failed *model.Error) error {
-	if a.w.draining.Load() {
-		return errDraining
-	}
-	got, err := repeat(ctx, func() (answer, error) {
-		got, _, err := a.w.Store.run(ctx, "pause", a.t.Topic, args{"job": a.t.JobID, "token": a.token, "call": n,
-			"pause_ms": ms(pause), "reason": string(failed.Kind), "lines": a.lines}, nil)
-		return got, err
-	})
-	if err != nil {
-		return err
-	}
-	if got.Code != "ok" {
-		return errClaimLost
-	}
-	a.lines = nil
-	return nil
-}
-
-func ptr[T any](v T) *T { return &v }
-
-func (w *Worker) String() string { return fmt.Sprintf("worker %s", w.Name) }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tidings/tidings/events"
 	"github.com/tidings/tidings/jobs"
+	"github.com/tidings/tidings/jobs/gate"
 	"github.com/tidings/tidings/jobs/model"
 	"github.com/tidings/tidings/locales"
 	"github.com/tidings/tidings/server"
@@ -29,6 +30,8 @@ const (
 	// asynqGrace is for handlers that are not at a call: those have been waited
 	// for by then.
 	asynqGrace = 5 * time.Second
+	// devWindowCalls is more calls than a window of the breaker ever sees in dev.
+	devWindowCalls = 100_000
 )
 
 // parts are one process, put together and not yet started.
@@ -100,7 +103,8 @@ func build(mode string, s *settings, stderr io.Writer) (p *parts, err error) {
 		Limits: jobs.Limits{OpenJobs: s.QueueLimit, InputBytes: int64(s.InputBytes)},
 	}
 	if p.worker, err = jobs.NewWorker(jobs.WorkerOptions{
-		Store: store, Queue: p.queue, Model: calls, Settings: s.retry, Name: processName(), Metrics: counts, Log: p.log,
+		Store: store, Queue: p.queue, Model: calls, Gate: gate.New(p.client, gateSettings(mode)), Settings: s.retry,
+		Name: processName(), Metrics: counts, Log: p.log,
 	}); err != nil {
 		return p, err
 	}
@@ -142,6 +146,17 @@ func simulate(local *model.Local) func(events.Topic, []string) (func(), error) {
 		}
 		return func() { local.Play(topic.String(), steps) }, nil
 	}
+}
+
+// gateSettings are the defaults. In dev faults are played per session and the
+// model stands in this process: there is no provider whose outage one session
+// should share with the others, so the breaker and the hold stay out of it.
+func gateSettings(mode string) gate.Settings {
+	g := gate.Defaults()
+	if mode == "dev" {
+		g.WindowCalls, g.HoldMax = devWindowCalls, 10*time.Millisecond
+	}
+	return g
 }
 
 // taskTimeout is Asynq's limit for an attempt, by queue: that of the longest

@@ -2,7 +2,7 @@
 -- settlement's answer comes again, whatever has happened since.
 -- a: job, token, kind (completed | retrying | queued | error), lines (ledger),
 --    reason, outcome, can_retry, delay_ms, hint_ms, save_ms, input_ms, document_ms,
---    wait_ms (queued: not before), new_run (the queue's task cannot carry on)
+--    wait_ms (queued: not before), retry_ms (error: no manual retry before), new_run (the queue's task cannot carry on)
 -- ARGV 4: the document without its version
 -- -> code ok | lost; status, outcome, reason, at (next_retry or not_before), run, version, attempt
 local r, now = record(), now_ms()
@@ -77,4 +77,4 @@ if a.kind == 'retrying' then
   return settled{status = 'retrying', reason = a.reason, at = at}
 end
 
-return fail(a.outcome, a.reason, a.can_retry, nil)
+return fail(a.outcome, a.reason, a.can_retry, num(a.retry_ms) > 0 and now + a.retry_ms or nil)
