@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/tidings/tidings/jobs/retry"
@@ -104,6 +102,8 @@ var odd = map[string]string{
 	"emoji":            "🎉🎉 👩‍👩‍👧‍👦 🇳🇴",
 	"only punctuation": "?!... --- (((",
 	"dots":             "....",
+	"only a fence":     "```",
+	"only a rule":      "---\n===",
 	"no punctuation":   strings.Repeat("the cat sat on the mat and looked at the moon above the old town ", 40),
 	"giant word":       strings.Repeat("x", 5000),
 	"giant emoji":      strings.Repeat("👩‍👩‍👧‍👦", 500),
@@ -421,123 +421,6 @@ func TestLocalOutputLimit(t *testing.T) {
 		}
 		if got := *r.Usage.OutputTokens; got >= full || got == 0 {
 			t.Errorf("%s: got %d tokens, want fewer than %d", w, got, full)
-		}
-	}
-}
-
-// large makes varied text of about n bytes.
-func large(n int) string {
-	nouns := strings.Fields("database invoice customer server backup contract printer harbour bridge festival library sensor engine garden museum ticket")
-	verbs := strings.Fields("blocks repairs replaces opens measures delays protects moves")
-	var b strings.Builder
-	for i := 0; b.Len() < n; i++ {
-		b.WriteString("The " + nouns[i%16] + " of the " + nouns[(i*7+i/16)%16] + " " + verbs[i%8] + " the " + nouns[(i*5+i/40)%16] + " number " + string(rune('a'+i%26)) + string(rune('a'+i/26%26)) + ". ")
-		if i%9 == 8 {
-			b.WriteString("\n\n")
-		}
-	}
-	return b.String()
-}
-
-// Inputs that made a segmenter or one of our own loops quadratic: ten to a
-// hundred times as slow as prose of the same size. The measure is prose on this
-// machine at this moment, so that a busy machine does not count.
-func TestLocalIsFastOnAnyMegabyte(t *testing.T) {
-	if testing.Short() {
-		t.Skip("several MiB")
-	}
-	const n = 1 << 20
-	took := func(s string) time.Duration {
-		start := time.Now()
-		ask(t, "summary", text(s))
-		return time.Since(start)
-	}
-	prose := large(n)
-	for name, s := range map[string]string{
-		"closers":   "a." + strings.Repeat(")", n),
-		"spaces":    "a." + strings.Repeat(" ", n) + "b",
-		"marks":     "a." + strings.Repeat("\u0301", n/2),
-		"invisible": "a." + strings.Repeat("\u200b", n/3),
-		"word":      strings.Repeat("x", n),
-		"han":       strings.Repeat("天地玄黄宇宙洪荒", n/24),
-		"thai":      strings.Repeat("ห้องสมุด", n/24),
-		"dots":      strings.Repeat(". ", n/2),
-		"lines":     strings.Repeat("a\n", n/2),
-		"commas":    strings.Repeat("a, ", n/3),
-		"initials":  strings.Repeat("A. ", n/3),
-		"wrapped":   strings.Repeat("a line that is long enough to look as if it was wrapped by an editor\n", n/69),
-	} {
-		var this, base time.Duration
-		for range 3 { // a slow moment may hit once, not three times
-			this, base = took(s), took(prose)
-			if this <= 8*base {
-				break
-			}
-		}
-		if this > 8*base {
-			t.Errorf("%s took %s, prose of the same size %s", name, this, base)
-		}
-		t.Logf("%s: %s, prose: %s", name, this, base)
-	}
-}
-
-func FuzzLocal(f *testing.F) {
-	for _, s := range odd {
-		f.Add("", s, "")
-	}
-	for _, m := range samples(f) {
-		second := ""
-		if len(m) > 1 {
-			second = m[1].Content
-		}
-		f.Add(m[0].Role, m[0].Content, second)
-	}
-	f.Fuzz(func(t *testing.T, role, first, second string) {
-		if len(first)+len(second) > 1<<14 {
-			return
-		}
-		m := []Message{{Role: role, Content: first}, {Role: "assistant", Content: second}}
-		for _, w := range localWorkloads {
-			r, err := NewLocal().Generate(t.Context(), Request{Workload: w, Material: m})
-			var e *Error
-			switch {
-			case errors.As(err, &e):
-				if e.Kind != retry.InvalidInput || !blank(clean(first)) || !blank(clean(second)) {
-					t.Fatalf("%s: %v", w, err)
-				}
-			case !json.Valid(r.Content):
-				t.Fatalf("%s: %q", w, r.Content)
-			}
-		}
-		if blank(clean(first)) && blank(clean(second)) {
-			return
-		}
-		var s summaryOutput
-		if err := json.Unmarshal(ask(t, "summary", m).Content, &s); err != nil {
-			t.Fatal(err)
-		}
-		if strings.TrimFunc(s.Title, unicode.IsSpace) == "" || s.Summary == "" || width(s.Title) > titleWidth {
-			t.Fatalf("bad summary %+v", s)
-		}
-		for _, sent := range read(m, "").sentences {
-			if q := sent.text(); q == "" || !utf8.ValidString(q) || utf8.RuneCountInString(q) > maxSentence {
-				t.Fatalf("bad sentence %q", q)
-			}
-		}
-	})
-}
-
-func BenchmarkLocal(b *testing.B) {
-	for name, n := range map[string]int{"10KB": 10 << 10, "1MiB": 1 << 20} {
-		m := text(large(n))
-		for _, w := range localWorkloads {
-			b.Run(name+"/"+w, func(b *testing.B) {
-				b.SetBytes(int64(n))
-				b.ReportAllocs()
-				for b.Loop() {
-					ask(b, w, m)
-				}
-			})
 		}
 	}
 }

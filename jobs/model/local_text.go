@@ -192,6 +192,9 @@ func readBlocks(lines []string) []*block {
 		}
 		gap, wrapped = heading, utf8.RuneCountInString(text)
 	}
+	if text := strings.Join(strings.Fields(strings.Join(lines, " ")), " "); len(out) == 0 && !blank(text) {
+		out = append(out, &block{text: text}) // nothing but rules and fences
+	}
 	// A first short line without an end, above other text, is a heading in every
 	// language.
 	if len(out) > 2 && !out[0].item && !out[0].code && width(out[0].text) <= 70 && !endsSentence(out[0].text) {
