@@ -43,10 +43,10 @@ func inHouse(t *testing.T, m *modeltest.Scripted, change func(*retry.Settings), 
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, m, change)
+		defer h.redis.Close() // last; after a failure too, or the bubble never ends
+		defer h.client.Close()
+		defer h.queue.Stop()
 		body(t, h)
-		h.queue.Stop()
-		h.client.Close()
-		h.redis.Close()
 	})
 }
 
@@ -89,6 +89,17 @@ func wide() gate.Settings {
 	s := gate.Defaults()
 	s.WindowCalls, s.RetryBurst = 10_000, 10_000
 	return s
+}
+
+// gated puts another gate before the worker's calls.
+func (h *house) gated(s gate.Settings) *gate.Gate {
+	h.t.Helper()
+	if err := s.Check(); err != nil {
+		h.t.Fatal(err)
+	}
+	g := gate.New(h.client, s)
+	h.worker.Gate = g
+	return g
 }
 
 func (h *house) start() {

@@ -1,0 +1,168 @@
+package jobs_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tidings/tidings/events"
+	"github.com/tidings/tidings/jobs/gate"
+	"github.com/tidings/tidings/jobs/model/modeltest"
+)
+
+// passed sleeps in virtual time and lets everything that is due happen.
+func passed(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// TestS4_28_NoTokenEndsTheAttemptThenTheJob: a further call without a token ends
+// the attempt, and the queue's plan applies; an attempt's first call without one
+// ends the job.
+func TestS4_28_NoTokenEndsTheAttemptThenTheJob(t *testing.T) {
+	m := modeltest.NewScripted(modeltest.Status(529))
+	narrow := wide()
+	narrow.RetryBurst, narrow.RetryPerFirst, narrow.RetryPerSecond, narrow.ManualShare = 1, 0, 0.001, 1
+	inHouse(t, m, nil, func(t *testing.T, h *house) {
+		h.gated(narrow)
+		h.start()
+		h.submit("some text to work on")
+		passed(10 * time.Second)
+		want := "queued 0/4\nprocessing 1/4 call 1/3\nretrying 1/4 call overloaded\nprocessing 1/4 call 2/3\n" +
+			"retrying 1/4 call overloaded\nretrying 1/4 queue overloaded next 2\n"
+		if got := story(h.history()); got != want {
+			t.Fatalf("got\n%swant\n%s", got, want)
+		}
+		passed(time.Minute)
+		end := h.last()
+		if end.Outcome != events.OutcomeRetriesExhausted || end.Reason != events.RetryBudget || !end.CanRetry {
+			t.Errorf("ended as %+v", end)
+		}
+		if end.RetryAvailableAt.Before(end.At) {
+			t.Errorf("a manual retry is offered from %s, before the end", end.RetryAvailableAt)
+		}
+		if m.Calls() != 2 {
+			t.Errorf("the model received %d calls, want the first and the one the budget had", m.Calls())
+		}
+	})
+}
+
+// TestI92_APausedDependencyIsWaitedFor: the job says why and until when, burns no
+// attempt, and goes on by itself.
+func TestI92_APausedDependencyIsWaitedFor(t *testing.T) {
+	m := modeltest.NewScripted(good())
+	inHouse(t, m, nil, func(t *testing.T, h *house) {
+		g := h.gated(wide())
+		if err := g.Pause(t.Context(), "scripted", gate.Order{Owner: "ops", Note: "maintenance", Until: time.Now().Add(40 * time.Second)}); err != nil {
+			t.Fatal(err)
+		}
+		h.start()
+		h.submit("some text to work on")
+		passed(time.Second)
+		l := h.last()
+		if l.Status != events.Queued || l.Reason != events.DependencyPaused || l.Attempt != 0 {
+			t.Fatalf("told %+v", l)
+		}
+		if wait := l.NotBefore.Sub(l.At); wait < 39*time.Second || wait > 41*time.Second {
+			t.Errorf("told to wait %s", wait)
+		}
+		passed(42 * time.Second)
+		if l := h.last(); l.Status != events.Completed || l.Attempt != 1 {
+			t.Errorf("ended as %+v", l)
+		}
+		if m.Calls() != 1 {
+			t.Errorf("%d calls", m.Calls())
+		}
+	})
+}
+
+// TestS4_50_AdmissionDenied: accepted work whose dependency stays paused beyond
+// the deadline ends at once, and says so.
+func TestS4_50_AdmissionDenied(t *testing.T) {
+	m := modeltest.NewScripted(good())
+	inHouse(t, m, nil, func(t *testing.T, h *house) {
+		g := h.gated(wide())
+		if err := g.Pause(t.Context(), "scripted", gate.Order{Owner: "ops", Until: time.Now().Add(time.Hour)}); err != nil {
+			t.Fatal(err)
+		}
+		h.start()
+		h.submit("some text to work on")
+		passed(time.Second)
+		if l := h.last(); l.Outcome != events.OutcomeAdmissionDenied || l.Reason != events.DependencyPaused || m.Calls() != 0 {
+			t.Errorf("ended as %+v after %d calls", l, m.Calls())
+		}
+	})
+}
+
+// TestS4_77_RetriesSwitchedOff: first calls go on, a waiting job ends at its own
+// time.
+func TestS4_77_RetriesSwitchedOff(t *testing.T) {
+	m := modeltest.NewScripted(modeltest.Status(529))
+	inHouse(t, m, nil, func(t *testing.T, h *house) {
+		g := h.gated(wide())
+		h.start()
+		h.submit("some text to work on")
+		passed(10 * time.Second)
+		if err := g.SwitchOff(t.Context(), gate.Scope{}, gate.Order{Owner: "ops", Note: "incident", Until: time.Now().Add(time.Hour)}); err != nil {
+			t.Fatal(err)
+		}
+		waiting := h.last()
+		if waiting.Status != events.Retrying || waiting.Layer != events.QueueLayer {
+			t.Fatalf("waits as %+v", waiting)
+		}
+		passed(5 * time.Second)
+		if h.last() != waiting {
+			t.Error("a waiting job did not keep its status")
+		}
+		passed(30 * time.Second)
+		if l := h.last(); l.Outcome != events.OutcomeRetriesExhausted || l.Reason != events.RetriesDisabled || m.Calls() != 3 {
+			t.Errorf("ended as %+v after %d calls", l, m.Calls())
+		}
+		h.topic = events.NewTopic("", "another", "summary")
+		m.Play(good())
+		h.submit("another text")
+		passed(time.Second)
+		if l := h.last(); l.Status != events.Completed {
+			t.Errorf("a first call was refused: %+v", l)
+		}
+	})
+}
+
+// TestI91_AnOpenBreakerHoldsJobsBack: jobs wait without burning attempts, the
+// probes of the whole fleet are as many as set, and then all complete.
+func TestI91_AnOpenBreakerHoldsJobsBack(t *testing.T) {
+	m := modeltest.NewScripted(modeltest.Status(503))
+	inHouse(t, m, nil, func(t *testing.T, h *house) {
+		g := h.gated(gate.Defaults())
+		h.start()
+		var topics []events.Topic
+		for i := range 20 {
+			h.topic = events.NewTopic("", string(rune('a'+i)), "summary")
+			topics = append(topics, h.topic)
+			h.submit("some text to work on")
+		}
+		passed(12 * time.Second)
+		s, err := g.Inspect(t.Context(), "scripted")
+		if err != nil {
+			t.Fatal(err)
+		}
+		open := 0
+		last, _ := h.log.Last(t.Context(), topics)
+		for _, l := range last {
+			if l.Status == events.Queued && l.Reason == events.BreakerOpen && !l.NotBefore.IsZero() {
+				open++
+			}
+		}
+		if open == 0 {
+			t.Fatalf("no job waits for the breaker, which is %+v", s)
+		}
+		m.Play(good())
+		passed(5 * time.Minute)
+		last, _ = h.log.Last(t.Context(), topics)
+		for _, l := range last {
+			if l.Status != events.Completed {
+				t.Errorf("a job ended as %s %s %s", l.Status, l.Outcome, l.Reason)
+			}
+		}
+	})
+}
