@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tidings/tidings/events"
@@ -129,7 +130,8 @@ func (h *house) doOps(t *testing.T, method, path string, headers ...string) answ
 
 func (h *house) send(t *testing.T, url, method, body string, headers ...string) answer {
 	t.Helper()
-	resp, err := h.client.Do(request(t, method, url, body, headers...))
+	r := request(t, method, url, body, headers...)
+	resp, err := h.client.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +140,18 @@ func (h *house) send(t *testing.T, url, method, body string, headers ...string) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return answer{resp.StatusCode, resp.Header, b}
+	a := answer{resp.StatusCode, resp.Header, b}
+	if r.URL.Host == "api" {
+		promises(t).kept(t, r, a)
+	}
+	return a
+}
+
+// synctestHouse runs a test with a house in virtual time.
+func synctestHouse(t *testing.T, test func(*testing.T, *house), change ...func(*Options)) {
+	t.Helper()
+	promises(t) // read outside of the bubble
+	synctest.Test(t, func(t *testing.T) { test(t, newHouse(t, change...)) })
 }
 
 func request(t *testing.T, method, url, body string, headers ...string) *http.Request {
@@ -230,7 +243,7 @@ func (r *reader) next() message {
 	}
 }
 
-// all reads to the end and returns the events' names.
+// all reads to the end and returns the events' names. It may run beside the test.
 func (r *reader) all(t *testing.T) (names []string) {
 	t.Helper()
 	for {
@@ -239,8 +252,10 @@ func (r *reader) all(t *testing.T) (names []string) {
 			return names
 		}
 		if m.err != nil {
-			t.Fatalf("the stream ended with %v after %q", m.err, names)
+			t.Errorf("the stream ended with %v after %q", m.err, names)
+			return names
 		}
+		promises(t).matches(t, m.event, []byte(m.data))
 		names = append(names, m.event)
 	}
 }
@@ -260,6 +275,7 @@ func (r *reader) want(t *testing.T, event string) message {
 	if m.event != event || m.err != nil {
 		t.Fatalf("got event %q (%v), want %q; so far:\n%s", m.event, m.err, event, r.raw.String())
 	}
+	promises(t).matches(t, event, []byte(m.data))
 	return m
 }
 
