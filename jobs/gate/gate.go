@@ -20,20 +20,32 @@ var scripts embed.FS
 // Gate asks the fleet's gates in Redis. It keeps nothing between calls and is
 // safe for concurrent use.
 type Gate struct {
-	client redis.UniversalClient
+	client redis.Scripter
 	lease  time.Duration
 	verbs  map[string]*redis.Script
 }
 
-// New prepares the scripts; it does not talk to Redis. The settings should have
-// passed their Check.
-func New(client redis.UniversalClient, s Settings) *Gate {
+// New prepares the scripts; it does not talk to Redis. The client is any that runs
+// scripts, of a single server, Sentinel or Cluster; one that pipelines by itself
+// (AutoPipeline) carries many more calls. The settings should have passed their
+// Check.
+func New(client redis.Scripter, s Settings) *Gate {
 	g := &Gate{client: client, lease: s.Lease, verbs: map[string]*redis.Script{}}
-	for _, verb := range []string{"ticket", "report", "renew", "pause", "inspect"} {
-		g.verbs[verb] = redis.NewScript(s.lua() + text("state") + text(verb))
-	}
-	for _, verb := range []string{"switch", "switched", "switches"} {
-		g.verbs[verb] = redis.NewScript(s.lua() + text(verb))
+	for verb, parts := range map[string][]string{
+		"ticket":   {"state", "budget", "ticket"},
+		"report":   {"state", "budget", "window", "report"},
+		"renew":    {"state", "renew"},
+		"pause":    {"state", "pause"},
+		"inspect":  {"state", "budget", "window", "inspect"},
+		"switch":   {"switch"},
+		"switched": {"switched"},
+		"switches": {"switches"},
+	} {
+		var script strings.Builder
+		for _, part := range parts {
+			script.WriteString(text(part))
+		}
+		g.verbs[verb] = redis.NewScript(s.fill(script.String()))
 	}
 	return g
 }

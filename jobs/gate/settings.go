@@ -3,6 +3,8 @@ package gate
 import (
 	"errors"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -125,33 +127,26 @@ func (s Settings) Check() error {
 	return errors.Join(errs...)
 }
 
-// lua is the settings as the scripts see them. They are part of the scripts' text
-// and not arguments, so that they are sent and read once and not with each call.
-func (s Settings) lua() string {
-	var b strings.Builder
-	b.WriteString("local cfg = {\n")
-	number := func(name string, v float64) { fmt.Fprintf(&b, "  %s = %v,\n", name, v) }
-	ms := func(name string, d time.Duration) { fmt.Fprintf(&b, "  %s = %d,\n", name, d.Milliseconds()) }
-	number("concurrency", float64(s.Concurrency))
-	number("first_reserve", s.FirstReserve)
-	ms("longest", s.Longest)
-	number("retry_burst", float64(s.RetryBurst))
-	number("retry_per_first", s.RetryPerFirst)
-	number("retry_per_second", s.RetryPerSecond)
-	number("manual_burst", s.ManualShare*float64(s.RetryBurst))
-	number("manual_share", s.ManualShare)
-	number("probes", float64(s.Probes))
-	ms("window", s.Window)
-	number("window_calls", float64(s.WindowCalls))
-	number("failure_ratio", s.FailureRatio)
-	ms("open_for", s.OpenFor)
-	ms("open_max", s.OpenMax)
-	number("growth", s.Growth)
-	number("shrink", s.Shrink)
-	ms("hold_max", s.HoldMax)
-	ms("busy", s.Busy)
-	ms("keep", keep)
-	ms("order_max", orderMax)
-	b.WriteString("}\n")
-	return b.String()
+// fill puts the settings into a script's text in the place of cfg.<name>: they
+// are sent once, with the script, and cost nothing when it runs.
+func (s Settings) fill(script string) string {
+	number := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+	ms := func(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+	values := map[string]string{
+		"concurrency": strconv.Itoa(s.Concurrency), "first_reserve": number(s.FirstReserve), "longest": ms(s.Longest),
+		"retry_burst": strconv.Itoa(s.RetryBurst), "retry_per_first": number(s.RetryPerFirst),
+		"retry_per_second": number(s.RetryPerSecond),
+		"manual_burst":     number(s.ManualShare * float64(s.RetryBurst)), "manual_share": number(s.ManualShare),
+		"probes": strconv.Itoa(s.Probes), "window": ms(s.Window), "window_calls": strconv.Itoa(s.WindowCalls),
+		"failure_ratio": number(s.FailureRatio), "open_for": ms(s.OpenFor), "open_max": ms(s.OpenMax),
+		"growth": number(s.Growth), "shrink": number(s.Shrink), "hold_max": ms(s.HoldMax), "busy": ms(s.Busy),
+		"keep": ms(keep), "order_max": ms(orderMax),
+	}
+	return regexp.MustCompile(`\bcfg\.\w+`).ReplaceAllStringFunc(script, func(name string) string {
+		value, ok := values[strings.TrimPrefix(name, "cfg.")]
+		if !ok {
+			panic("gate: a script asks for the setting " + name) // seen by every test
+		}
+		return value
+	})
 }

@@ -5,9 +5,9 @@
 -- Result  {state as a JSON object, {permit, lease end, record, ...} of at most 100
 --         permits, those whose lease ends first before the others, {audit, ...}}
 load('')
-fill(0)
+fill()
+local calls, bad = seen()
 save()
-local calls, bad = seen(0, 0)
 local who = redis.call('HMGET', STATE, 'pause_owner', 'pause_note')
 local shown = {
   now = now, breaker = st.breaker, open_until = st.open_until, trips = st.trips,

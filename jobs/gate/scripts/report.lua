@@ -6,7 +6,7 @@
 --         3 how long the provider told the account to wait, ms; 0: it did not
 -- Result  1 counted, 0 no such permit (any more)
 local permit, result, hint = ARGV[1], ARGV[2], tonumber(ARGV[3])
-load(permit)
+load(permit, 'gen', 'limit', 'firsts', 'slot', 'calls')
 if not mine then
   save()
   return 0
@@ -16,10 +16,10 @@ redis.call('HDEL', STATE, 'p/' .. permit)
 local gen, kind = string.match(mine, '^(%d+) (%a+)')
 
 if result ~= 'unsent' then
-  if kind == 'first' then fill(1) end
+  if kind == 'first' then put('firsts', st.firsts + 1) end
 elseif kind ~= 'first' then
-  fill(0)
-  put(kind, math.min(cfg[kind .. '_burst'], st[kind] + 1))
+  fill()
+  put(kind, math.min(kind == 'retry' and cfg.retry_burst or cfg.manual_burst, st[kind] + 1))
 end
 if hint > 0 then put('held', math.max(st.held, now + math.min(hint, cfg.hold_max))) end
 
@@ -37,7 +37,7 @@ if st.breaker == 'half_open' then
       put('trips', 0)
       put('limit', cfg.probes)
       put('cut', 0)
-      put('window', '')
+      forget()
       turn('closed')
     end
   elseif result == 'bad' or result == 'slow' then
@@ -51,9 +51,11 @@ elseif result == 'good' or result == 'bad' or result == 'slow' then
     put('cut', now)
   end
   if result ~= 'slow' then
-    local calls, bad, window = seen(1, result == 'bad' and 1 or 0)
-    put('window', window)
-    if result == 'bad' and calls >= cfg.window_calls and bad >= calls * cfg.failure_ratio then open(now) end
+    count(1, result == 'bad' and 1 or 0)
+    if result == 'bad' then
+      local calls, bad = seen()
+      if calls >= cfg.window_calls and bad >= calls * cfg.failure_ratio then open(now) end
+    end
   end
 end
 save()

@@ -8,7 +8,11 @@
 --         {'stop', when time alone will have earned a token, now, reason}
 --         Times are ms as strings.
 local permit, kind, lease, spread = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
-load(permit)
+if kind == 'first' then
+  load(permit, 'gen', 'limit', 'paused', 'held')
+else
+  load(permit, 'gen', 'limit', 'paused', 'held', 'retry', 'manual', 'filled', 'firsts')
+end
 
 local function answer(verdict, at, reason)
   save()
@@ -39,12 +43,13 @@ if st.breaker == 'closed' then
   places = math.floor(st.limit)
   if kind == 'retry' then places = math.max(1, math.floor(st.limit * (1 - cfg.first_reserve))) end
 end
-if redis.call('ZCOUNT', PERMITS, string.format('(%.0f', now), '+inf') >= places then
+local in_use = redis.call('ZCARD', PERMITS)
+if in_use >= places then
   return answer('wait', now + busy, 'overloaded')
 end
 
 if kind ~= 'first' then
-  fill(0)
+  fill()
   local rate = cfg.retry_per_second
   if kind == 'manual' then rate = rate * cfg.manual_share end
   if st[kind] < 1 then return answer('stop', one_token_at(st[kind], rate), 'retry_budget') end
@@ -53,7 +58,7 @@ end
 
 local ends = now + math.min(lease, cfg.longest)
 redis.call('ZADD', PERMITS, string.format('%.0f', ends), permit)
-redis.call('PEXPIRE', PERMITS, cfg.keep)
+if in_use == 0 then redis.call('PEXPIRE', PERMITS, cfg.keep) end -- the key is new
 put('p/' .. permit, string.format('%.0f %s %.0f %s %s', st.gen, kind, now, ARGV[5], ARGV[6]))
 if st.breaker == 'half_open' then put('out', st.out + 1) end
 return answer('go', ends, '')
