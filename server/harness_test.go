@@ -62,7 +62,7 @@ func startHouse(t *testing.T, api, ops net.Listener, change ...func(*Options)) *
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{log: eventstest.NewMemory(eventstest.MemoryOptions{}), jobs: &script{}, api: api, ops: ops, served: make(chan error, 1)}
+	h := &house{log: eventstest.NewMemory(eventstest.MemoryOptions{}), jobs: &script{document: jobs.Document{Version: 1, JobID: "J", Content: []byte("{}")}}, api: api, ops: ops, served: make(chan error, 1)}
 	h.hub = events.NewHub(h.log, events.HubOptions{})
 	o := Options{Jobs: h.jobs, Hub: h.hub, Texts: texts}
 	for _, f := range change {

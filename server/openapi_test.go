@@ -94,7 +94,7 @@ func (w *written) kept(t *testing.T, r *http.Request, a answer) {
 		Options: &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, IncludeResponseStatus: true}}
 	out := &openapi3filter.ResponseValidationInput{RequestValidationInput: in, Status: a.status, Header: a.header,
 		Body: io.NopCloser(bytes.NewReader(a.body)), Options: in.Options}
-	if len(a.body) == 0 {
+	if len(a.body) == 0 || a.header.Get("Content-Type") == "text/event-stream" { // whose events are checked one by one
 		out.Options = &openapi3filter.Options{ExcludeResponseBody: true, IncludeResponseStatus: true}
 	}
 	if err := openapi3filter.ValidateResponse(context.Background(), out); err != nil {
@@ -154,12 +154,16 @@ func TestTheSchemasListEveryReasonAndOutcomeAndWorkload(t *testing.T) {
 			t.Fatal(err)
 		}
 		var s struct {
-			Properties map[string]struct{ Enum []string }
+			Properties map[string]struct{ Enum []any }
 		}
 		if err := json.Unmarshal(b, &s); err != nil {
 			t.Fatal(err)
 		}
-		return s.Properties[field].Enum
+		var all []string
+		for _, v := range s.Properties[field].Enum {
+			all = append(all, v.(string))
+		}
+		return all
 	}
 	var reasons, outcomes, workloads, keys []string
 	for _, r := range events.Reasons() {
