@@ -62,8 +62,11 @@ func (h *Hub) Probe(ctx context.Context) error {
 	// The connection may be lost just now, and with it the first message.
 	every := time.NewTicker(h.o.ProbeWithin / 4)
 	defer every.Stop()
-	for {
+	for again := false; ; again = true {
 		sent, err := h.log.Append(ctx, h.probe.topic, Transition{Status: Queued, JobID: "probe"})
+		if err != nil && again && ctx.Err() != nil {
+			return h.deafOrAway()
+		}
 		if err != nil {
 			return err
 		}

@@ -19,6 +19,10 @@ func (h *Hub) suspect(w *watch, why Cause) {
 	nudge(h.compare)
 }
 
+// gather is how long suspects may gather before the log is asked: a
+// reconnection confirms all topics, one after the other.
+const gather = 10 * time.Millisecond
+
 // compareLoop compares suspects with the log, and every HeadsEvery all topics.
 func (h *Hub) compareLoop(ctx context.Context) {
 	h.measure(ctx)
@@ -33,11 +37,11 @@ func (h *Hub) compareLoop(ctx context.Context) {
 		case <-heads.C:
 			h.measure(ctx)
 			h.suspectAll()
-			continue
 		case <-h.compare:
 			if failures > 0 {
 				continue // again will ring
 			}
+			pause(ctx, nil, gather)
 		case <-again.C:
 		}
 		if h.compareSuspects(ctx) {
@@ -208,14 +212,14 @@ func (h *Hub) takeUnread() (*watch, Cause) {
 	return w, why
 }
 
-// readTopic reads the log once for all readers of w that have delivered what
-// they had and are behind.
+// readTopic reads the log once for all readers of w that are behind and have
+// room.
 func (h *Hub) readTopic(ctx context.Context, w *watch, why Cause) error {
 	places := make(map[*Subscription]int64)
 	from := int64(-1)
 	h.mu.Lock()
 	for _, s := range w.subs {
-		if !s.starting && s.behind && len(s.queue) == 0 {
+		if !s.starting && s.behind && !s.stalled {
 			places[s] = s.tail.Seq
 			s.missed = 0
 			if from < 0 || s.tail.Seq < from {
@@ -242,7 +246,7 @@ func (h *Hub) readTopic(ctx context.Context, w *watch, why Cause) error {
 	}
 	repaired := false
 	for s, place := range places {
-		if s.closed || !s.behind || len(s.queue) > 0 || s.tail.Seq != place {
+		if s.closed || !s.behind || s.stalled || s.tail.Seq != place {
 			continue // it has moved on by other means
 		}
 		if s.goOn(newer, place, known && place == from) {

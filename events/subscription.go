@@ -27,7 +27,7 @@ type Subscription struct {
 
 	// All below is guarded by hub.mu.
 
-	queue []item // to be delivered; a hub's Buffer of live copies, or one read of the log
+	queue []item // to be delivered: less than a hub's Buffer and one read of the log
 	// tail is the last one that was put into queue, delivered or not: what
 	// comes next must have it as its predecessor. Nil while starting.
 	tail *Transition
@@ -35,8 +35,11 @@ type Subscription struct {
 	// copies that came in meanwhile.
 	starting bool
 	// behind: the log has more than tail. Copies are no use until it has been
-	// read, which is once queue is empty.
+	// read.
 	behind bool
+	// stalled: and that waits until the reader has taken what is in queue, for
+	// it was full. Reading for it earlier would fill it again at once.
+	stalled bool
 	// missed is the newest copy that came since the log was last asked.
 	missed int64
 	// resubscribed: the connection was lost while starting.
@@ -87,7 +90,8 @@ func (s *Subscription) pop(ctx context.Context) (Event, bool, error) {
 	s.queue = s.queue[1:]
 	if len(s.queue) == 0 {
 		s.queue = nil
-		if s.behind {
+		if s.stalled {
+			s.stalled = false
 			s.hub.reread(s.watch, CauseLagged)
 		}
 	}
@@ -172,13 +176,8 @@ func (s *Subscription) offer(t *Transition) {
 		// Seen already.
 	case s.behind:
 		s.missed = max(s.missed, t.Seq)
-	case t.Prev != s.tail.Seq:
+	case t.Prev != s.tail.Seq || !room:
 		s.fallBehind(CauseGap)
-	case !room:
-		if s.hub.o.Observer.Lagged != nil {
-			s.hub.o.Observer.Lagged()
-		}
-		s.fallBehind(CauseLagged)
 	default:
 		s.push(item{t: t, live: true})
 	}
@@ -187,8 +186,13 @@ func (s *Subscription) offer(t *Transition) {
 // fallBehind leaves it to the log to go on.
 func (s *Subscription) fallBehind(why Cause) {
 	s.behind = true
-	if len(s.queue) == 0 {
+	if len(s.queue) < s.hub.o.Buffer {
 		s.hub.reread(s.watch, why)
+		return
+	}
+	s.stalled = true
+	if s.hub.o.Observer.Lagged != nil {
+		s.hub.o.Observer.Lagged()
 	}
 }
 
@@ -205,9 +209,8 @@ func (s *Subscription) reset(newest []Transition, live bool) {
 	if len(newest) > 0 {
 		t = &newest[len(newest)-1]
 	}
-	s.queue = nil
+	s.queue, s.behind, s.stalled = nil, false, false
 	s.push(item{t: t, reset: true, live: live})
-	s.behind = false
 	if s.hub.o.Observer.Reset != nil {
 		s.hub.o.Observer.Reset()
 	}
