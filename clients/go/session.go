@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// ErrNothingToRetry is returned by [Session.Retry] unless the status says CanRetry.
+// ErrNothingToRetry is returned by [Session.Retry] unless the status says CanRetry,
+// and when a submission overtakes it.
 var ErrNothingToRetry = errors.New("tidings: there is nothing to retry now")
 
 // ErrClosed is returned by a session that was closed or whose context has ended.
@@ -197,7 +198,7 @@ func (s *Session) spawn(f func()) {
 
 // start makes a new machine: at the beginning, and for each new submission.
 func (s *Session) start() {
-	s.retried(ErrClosed)
+	s.retried(ErrNothingToRetry)
 	s.epoch++
 	s.made, s.late, s.seed, s.fresh, s.next.Problem = s.client.now(), 0, "", false, nil
 	var effects []Effect

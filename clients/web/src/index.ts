@@ -1,0 +1,17 @@
+/**
+ * Follow the status of AI jobs on a Tidings server.
+ *
+ *     const status = subscribeSummaryStatus({ baseUrl, sessionId });
+ *     await status.submit({ input: { text } });
+ *     for await (const s of status) render(s);
+ *
+ * @module
+ */
+export { subscribeSummaryStatus, initialStatus, StatusSubscription } from "./subscription.js";
+export type { SubscribeOptions, SummaryStatus } from "./subscription.js";
+export type { Document, Job, Submission, Turn } from "./documents.js";
+export type { JsonObject, StatusEvent } from "./event.js";
+export { TidingsError } from "./http.js";
+export type { GetToken, HttpOptions } from "./http.js";
+export type { Connection, Outcome, Phase, State } from "./reducer.js";
+export { Texts } from "./texts.js";

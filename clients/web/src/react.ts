@@ -1,0 +1,47 @@
+import { useEffect, useMemo, useState, useSyncExternalStore } from "react";
+import { initialStatus, subscribeSummaryStatus, type StatusSubscription, type SubscribeOptions, type SummaryStatus } from "./subscription.js";
+
+/**
+ * The status of a subscription that somebody else owns: for a view that may go while
+ * the stream stays.
+ */
+export function useStatus(subscription: StatusSubscription): SummaryStatus {
+  return useSyncExternalStore(subscription.subscribe, subscription.getSnapshot, subscription.getSnapshot);
+}
+
+/** What `useSummaryStatus` returns. */
+export interface UseSummaryStatus {
+  readonly status: SummaryStatus;
+  /** For `retry`, `dismiss`, `submit` and the rest; null during the first render and on a server. */
+  readonly subscription: StatusSubscription | null;
+}
+
+/**
+ * Follows a session's status for as long as the component is there. A change of
+ * `baseUrl`, `sessionId`, `workload` or `language` starts over; of the other options
+ * those of the first render after that are used.
+ */
+export function useSummaryStatus(options: SubscribeOptions): UseSummaryStatus {
+  const { baseUrl, sessionId, workload, language } = options;
+  const [subscription, setSubscription] = useState<StatusSubscription | null>(null);
+  const initial = useMemo(() => initialStatus(sessionId, workload), [sessionId, workload]);
+  useEffect(() => {
+    const opened = subscribeSummaryStatus(options);
+    setSubscription(opened);
+    return () => {
+      opened.close();
+      setSubscription(null);
+    };
+    // A new object with the same address must not open a new stream.
+  }, [baseUrl, sessionId, workload, language]);
+  const status = useSyncExternalStore(
+    subscription?.subscribe ?? nothingToHear,
+    subscription?.getSnapshot ?? (() => initial),
+    () => initial,
+  );
+  return { status, subscription };
+}
+
+function nothingToHear(): () => void {
+  return () => {};
+}

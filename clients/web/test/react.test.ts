@@ -1,0 +1,83 @@
+// @vitest-environment happy-dom
+import { act, createElement, StrictMode } from "react";
+import { createRoot, type Root } from "react-dom/client";
+import { renderToString } from "react-dom/server";
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { subscribeSummaryStatus, type StatusSubscription } from "../src/index.js";
+import { useStatus, useSummaryStatus } from "../src/react.js";
+import { FakeServer } from "./fake-server.js";
+
+let server: FakeServer;
+let root: Root;
+let container: HTMLElement;
+let current: StatusSubscription | null;
+
+function View({ sessionId }: { sessionId: string }) {
+  const { status, subscription } = useSummaryStatus({ baseUrl: "https://api.test", sessionId, fetch: server.fetch });
+  current = subscription;
+  return createElement("p", null, `${status.phase} ${status.connection}`);
+}
+
+const show = (sessionId: string) => act(() => root.render(createElement(StrictMode, null, createElement(View, { sessionId }))));
+
+beforeEach(() => {
+  vi.stubGlobal("IS_REACT_ACT_ENVIRONMENT", true);
+  vi.useFakeTimers();
+  server = new FakeServer();
+  container = document.body.appendChild(document.createElement("div"));
+  root = createRoot(container);
+});
+
+afterEach(() => {
+  act(() => root.unmount());
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
+});
+
+/** The requests whose stream nobody has dropped. */
+async function alive() {
+  const requests = [];
+  await vi.advanceTimersByTimeAsync(0);
+  while (server.requests.length > 0) requests.push(server.requests.shift()!);
+  return requests.filter((request) => !request.signal.aborted);
+}
+
+it("shows each status, and leaves one stream in strict mode", async () => {
+  await show("abc-123");
+  expect(container.textContent).toBe("loading reconnecting");
+  const [request, ...others] = await alive();
+  expect(others).toEqual([]);
+  await act(async () => (await request!.stream()).event("completed"));
+  expect(container.textContent).toBe("done closed");
+});
+
+it("starts over for another session, not for a new object, and ends with the component", async () => {
+  await show("abc-123");
+  const [first] = await alive();
+  await show("abc-123");
+  expect(await alive()).toEqual([]);
+  await show("other");
+  expect(first!.signal.aborted).toBe(true);
+  const [second] = await alive();
+  expect(second!.path).toBe("/api/v1/sessions/other/summary/status");
+  expect(current?.getSnapshot().phase).toBe("loading");
+  act(() => root.render(null));
+  expect(second!.signal.aborted).toBe(true);
+});
+
+it("renders on a server without opening a stream", async () => {
+  expect(renderToString(createElement(View, { sessionId: "abc-123" }))).toContain("loading");
+  expect(await alive()).toEqual([]);
+});
+
+it("shows a subscription that outlives the view", async () => {
+  const subscription = subscribeSummaryStatus({ baseUrl: "https://api.test", sessionId: "abc-123", fetch: server.fetch });
+  const Detail = () => createElement("p", null, useStatus(subscription).phase);
+  act(() => root.render(createElement(Detail)));
+  const [request] = await alive();
+  act(() => subscription.dismiss());
+  expect(container.textContent).toBe("dismissed");
+  act(() => root.render(null));
+  expect(request!.signal.aborted).toBe(false);
+  subscription.close();
+});
