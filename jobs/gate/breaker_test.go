@@ -350,7 +350,7 @@ func TestGate_I_92_ARateLimitHoldsEverybodyUntilItsReset(t *testing.T) {
 func TestBreaker_Property(t *testing.T) {
 	inBubble(t, func(w *world) {
 		round := 0
-		rapid.Check(t, func(r *rapid.T) {
+		property(t, func(r *rapid.T) {
 			round++
 			s := quick()
 			s.Concurrency = rapid.IntRange(1, 8).Draw(r, "concurrency")

@@ -141,7 +141,7 @@ func TestPermit_TheSameTokenGetsTheSameAnswer(t *testing.T) {
 func TestPermit_EveryVerbCanBeRepeated_Property(t *testing.T) {
 	inBubble(t, func(w *world) {
 		round := 0
-		rapid.Check(t, func(r *rapid.T) {
+		property(t, func(r *rapid.T) {
 			round++
 			s := quick()
 			s.Concurrency, s.RetryBurst, s.Lease, s.Longest = 4, 6, 200*time.Millisecond, 500*time.Millisecond
@@ -307,5 +307,47 @@ func TestGate_S4_19_WithoutRedisNobodyCalls(t *testing.T) {
 	w.report(g, p, gate.OK())
 	if st := w.inspect(g); st.RetryTokens > 9.1 || st.RetryTokens < 6.9 {
 		t.Errorf("%v tokens after a restart: what was taken is forgotten, or refusals took more than the three asks could", st.RetryTokens)
+	}
+}
+
+// A Cluster refuses a script whose keys are in several slots, and a client that
+// asks the wrong node.
+func TestGate_OnACluster(t *testing.T) {
+	server := eventstest.StartRedis(t, "--cluster-enabled", "yes")
+	if err := server.Client().Do(t.Context(), "CLUSTER", "ADDSLOTSRANGE", 0, 16383).Err(); err != nil {
+		t.Fatal(err)
+	}
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{server.Addr}})
+	t.Cleanup(func() { _ = cluster.Close() })
+	for i := 0; ; i++ { // until the node has seen that all slots are served
+		err := cluster.Ping(t.Context()).Err()
+		if err == nil {
+			err = cluster.Set(t.Context(), "ready", 1, 0).Err()
+		}
+		if err == nil {
+			break
+		}
+		if i == 100 {
+			t.Fatal(err)
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+	w := &world{t: t, client: func() redis.UniversalClient { return cluster }, redis: cluster}
+	g := w.gate(slow())
+	p := w.mustGo(g, w.again())
+	if _, err := g.Renew(t.Context(), p); err != nil {
+		t.Error(err)
+	}
+	w.report(g, p, gate.OK())
+	w.ok(g.Pause(t.Context(), dep, w.order(time.Hour)))
+	w.mustNot(g, w.first(), gate.Wait, gate.DependencyPaused)
+	w.ok(g.Resume(t.Context(), dep, w.order(0)))
+	w.ok(g.SwitchOff(t.Context(), gate.Scope{}, w.order(time.Hour)))
+	w.mustNot(g, w.again(), gate.Stop, gate.RetriesDisabled)
+	if got, err := g.Switches(t.Context()); err != nil || len(got.Off) != 1 {
+		t.Errorf("switches: %+v, %v", got, err)
+	}
+	if st := w.inspect(g); st.InUse != 0 || len(st.Audit) != 2 {
+		t.Errorf("state: %+v", st)
 	}
 }

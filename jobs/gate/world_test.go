@@ -2,6 +2,7 @@ package gate_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"net"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+	"pgregory.net/rapid"
 
 	"github.com/tidings/tidings/events/eventstest"
 	"github.com/tidings/tidings/jobs/gate"
@@ -203,6 +205,20 @@ func (w *world) keys() []string {
 		w.t.Fatal(err)
 	}
 	return keys
+}
+
+// property is rapid.Check with fewer rounds than usual, unless the command line
+// asks for a number: miniredis takes milliseconds for a script.
+func property(t *testing.T, check func(r *rapid.T)) {
+	t.Helper()
+	const usual = "100"
+	if f := flag.Lookup("rapid.checks"); f.Value.String() == usual {
+		if err := f.Value.Set("25"); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = f.Value.Set(usual) }()
+	}
+	rapid.Check(t, check)
 }
 
 func contains(t *testing.T, err error, part string) {
