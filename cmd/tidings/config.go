@@ -12,6 +12,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/tidings/tidings/jobs/gate"
 	"github.com/tidings/tidings/jobs/retry"
 )
 
@@ -42,10 +43,12 @@ type settings struct {
 	Origins      []string `group:"Who may call" env:"TIDINGS_ORIGINS" placeholder:"ORIGIN" help:"Web origins that may call the API from a browser, with commas between them. dev allows all."`
 	QueuesWrite  bool     `group:"Who may call" env:"TIDINGS_QUEUES_WRITE" help:"Let operators change tasks on the queues' web page and not only look."`
 
-	Model        string        `group:"Model" env:"TIDINGS_MODEL" default:"local" help:"Which model writes. local needs no key and no network, and is the only one in this version."`
-	LocalLatency time.Duration `group:"Model" env:"TIDINGS_LOCAL_LATENCY" type:"span" from:"0s" to:"30s" default:"1s" help:"How long the local model takes in dev, so that there is something to watch."`
-	ModelBaseURL string        `group:"Model" env:"TIDINGS_MODEL_BASE_URL" placeholder:"URL" help:"Another address for the model's provider."`
-	ModelName    string        `group:"Model" env:"ANTHROPIC_MODEL" placeholder:"NAME" help:"The model's name when TIDINGS_MODEL gives only the provider, anthropic."`
+	Model            string        `group:"Model" env:"TIDINGS_MODEL" default:"local" help:"Which model writes. local needs no key and no network, and is the only one in this version."`
+	LocalLatency     time.Duration `group:"Model" env:"TIDINGS_LOCAL_LATENCY" type:"span" from:"0s" to:"30s" default:"1s" help:"How long the local model takes in dev, so that there is something to watch."`
+	ModelConcurrency int           `group:"Model" env:"TIDINGS_MODEL_CONCURRENCY" type:"whole" from:"1" to:"10000" default:"100" help:"Calls that all processes together make to the model at the same time."`
+	RetryBurst       int           `group:"Model" env:"TIDINGS_RETRY_BURST" type:"whole" from:"4" to:"10000" default:"100" help:"Repeated calls that all processes together have in reserve. It fills by 1 a second and 0.2 for each first call."`
+	ModelBaseURL     string        `group:"Model" env:"TIDINGS_MODEL_BASE_URL" placeholder:"URL" help:"Another address for the model's provider."`
+	ModelName        string        `group:"Model" env:"ANTHROPIC_MODEL" placeholder:"NAME" help:"The model's name when TIDINGS_MODEL gives only the provider, anthropic."`
 
 	Calls         int           `group:"Retries in the call" env:"TIDINGS_CALLS,AI_MODEL_RETRY_ATTEMPTS" type:"whole" from:"1" to:"5" default:"3" help:"Calls in one attempt, the first included."`
 	FirstPause    time.Duration `name:"call-first-pause" group:"Retries in the call" env:"TIDINGS_CALL_FIRST_PAUSE,AI_MODEL_RETRY_INITIAL_DELAY_SECONDS" type:"span" from:"1ms" to:"5s" default:"1s" help:"Longest first pause between two calls. Further ones double, up to 8s."`
@@ -85,6 +88,7 @@ type settings struct {
 	JWTSecret     string `kong:"-"`
 
 	retry retry.Settings
+	gate  gate.Settings
 	redis *redisTarget // nil: embedded
 }
 
@@ -236,6 +240,10 @@ func (s *settings) complete(mode string) error {
 	if err := s.completeRetries(); err != nil {
 		return err
 	}
+	s.completeGate(mode)
+	if err := s.gate.Check(); err != nil {
+		return err
+	}
 	if s.RedisURL != "" {
 		target, err := parseRedisURL(s.RedisURL)
 		if err != nil {
@@ -274,6 +282,18 @@ func (s *settings) completeModel() error {
 		return fmt.Errorf("TIDINGS_MODEL is %q: this version writes with the model local only", s.Model)
 	}
 	return fmt.Errorf("TIDINGS_MODEL is %q: want local, anthropic/<name>, openai/<name> or gemini/<name>", s.Model)
+}
+
+// completeGate sets the gate that the whole fleet passes. In dev the failures
+// are played, each for one session, and must not become every session's.
+func (s *settings) completeGate(mode string) {
+	g := gate.Defaults()
+	g.Concurrency, g.RetryBurst = s.ModelConcurrency, s.RetryBurst
+	g.Probes = min(g.Probes, g.Concurrency)
+	if mode == "dev" {
+		g.RetryBurst, g.WindowCalls, g.HoldMax = 10_000, 1_000_000, 10*time.Millisecond
+	}
+	s.gate = g
 }
 
 func (s *settings) completeRetries() error {

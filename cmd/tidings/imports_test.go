@@ -209,14 +209,29 @@ func skip(s source) string {
 	}
 	found := ""
 	ast.Inspect(s.syntax, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			if strings.HasPrefix(n.Name.Name, "Fuzz") {
+				return false // there it gives up an input
+			}
+		case *ast.IfStmt:
+			if asked, ok := n.Cond.(*ast.CallExpr); ok && isSelector(asked.Fun, "Short") {
+				return false // -short asks for it
+			}
+		}
 		if call, ok := n.(*ast.CallExpr); ok && len(call.Args) < 2 {
-			if f, ok := call.Fun.(*ast.SelectorExpr); ok && slices.Contains([]string{"Skip", "Skipf", "SkipNow"}, f.Sel.Name) {
-				found = f.Sel.Name
+			if isSelector(call.Fun, "Skip", "Skipf", "SkipNow") {
+				found = "a skipped test"
 			}
 		}
 		return true
 	})
 	return found
+}
+
+func isSelector(e ast.Expr, names ...string) bool {
+	s, ok := e.(*ast.SelectorExpr)
+	return ok && slices.Contains(names, s.Sel.Name)
 }
 
 // calls finds a use of one of a standard package's functions, under whatever

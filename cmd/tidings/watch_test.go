@@ -82,7 +82,7 @@ func (o *output) String() string {
 
 func (o *output) waitFor(t *testing.T, words string) {
 	t.Helper()
-	for deadline := time.After(30 * time.Second); !strings.Contains(o.String(), words); {
+	for deadline := time.After(wait); !strings.Contains(o.String(), words); {
 		select {
 		case <-o.changed:
 		case <-deadline:

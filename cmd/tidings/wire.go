@@ -30,8 +30,6 @@ const (
 	// asynqGrace is for handlers that are not at a call: those have been waited
 	// for by then.
 	asynqGrace = 5 * time.Second
-	// devWindowCalls is more calls than a window of the breaker ever sees in dev.
-	devWindowCalls = 100_000
 )
 
 // parts are one process, put together and not yet started.
@@ -103,7 +101,7 @@ func build(mode string, s *settings, stderr io.Writer) (p *parts, err error) {
 		Limits: jobs.Limits{OpenJobs: s.QueueLimit, InputBytes: int64(s.InputBytes)},
 	}
 	if p.worker, err = jobs.NewWorker(jobs.WorkerOptions{
-		Store: store, Queue: p.queue, Model: calls, Gate: gate.New(p.client, gateSettings(mode)), Settings: s.retry,
+		Store: store, Queue: p.queue, Model: calls, Gate: gate.New(p.client, s.gate), Settings: s.retry,
 		Name: processName(), Metrics: counts, Log: p.log,
 	}); err != nil {
 		return p, err
@@ -146,17 +144,6 @@ func simulate(local *model.Local) func(events.Topic, []string) (func(), error) {
 		}
 		return func() { local.Play(topic.String(), steps) }, nil
 	}
-}
-
-// gateSettings are the defaults. In dev faults are played per session and the
-// model stands in this process: there is no provider whose outage one session
-// should share with the others, so the breaker and the hold stay out of it.
-func gateSettings(mode string) gate.Settings {
-	g := gate.Defaults()
-	if mode == "dev" {
-		g.WindowCalls, g.HoldMax = devWindowCalls, 10*time.Millisecond
-	}
-	return g
 }
 
 // taskTimeout is Asynq's limit for an attempt, by queue: that of the longest

@@ -1,0 +1,6 @@
+//go:build !race
+
+package main
+
+// raceFlag builds the program as the tests were built.
+func raceFlag() []string { return nil }
