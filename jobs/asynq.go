@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -96,13 +98,13 @@ func (q *Asynq) Enqueue(ctx context.Context, t Task, at time.Time) error {
 func (q *Asynq) RunNow(ctx context.Context, t Task) error {
 	var refused error
 	for range 3 {
-		state, err := q.State(ctx, t)
+		states, err := q.States(ctx, []Task{t})
 		switch {
 		case err != nil:
 			return err
-		case state == TaskPending || state == TaskActive:
+		case states[0] == TaskPending || states[0] == TaskActive:
 			return nil
-		case state != TaskScheduled:
+		case states[0] != TaskScheduled:
 			return ErrTaskGone
 		}
 		if refused = q.inspector.RunTask(t.Queue, t.ID()); refused == nil {
@@ -121,32 +123,65 @@ func (q *Asynq) Delete(_ context.Context, t Task) error {
 	return queueError("delete", err)
 }
 
-// State implements Queue.
-func (q *Asynq) State(_ context.Context, t Task) (TaskState, error) {
+// States implements Queue. Asynq's inspector takes two round trips a task and
+// knows no task of a queue whose name is lost, so the field is read as it is.
+func (q *Asynq) States(ctx context.Context, tasks []Task) ([]TaskState, error) {
+	pipe := q.o.Client.Pipeline()
+	cmds := make([]*redis.StringCmd, len(tasks))
+	for i, t := range tasks {
+		cmds[i] = pipe.HGet(ctx, asynqKey(t.Queue, "t:"+t.ID()), "state")
+	}
+	_, _ = pipe.Exec(ctx) // each command has its own error
+	states := make([]TaskState, len(tasks))
+	for i, cmd := range cmds {
+		state, err := cmd.Result()
+		if err != nil && !errors.Is(err, redis.Nil) {
+			return nil, queueError("state", err)
+		}
+		states[i] = taskState(state)
+	}
+	return states, nil
+}
+
+func taskState(asynq string) TaskState {
+	switch asynq {
+	case "":
+		return TaskMissing
+	case "pending", "aggregating":
+		return TaskPending
+	case "active":
+		return TaskActive
+	case "scheduled", "retry":
+		return TaskScheduled
+	case "archived":
+		return TaskArchived
+	}
+	return TaskDone
+}
+
+// Ran implements Queue. A task that waits after a try carries the time in its
+// last error; one that was scheduled has none yet. Asynq itself writes another
+// one when it takes a task back from a worker that died or ran out of time.
+func (q *Asynq) Ran(_ context.Context, t Task, due time.Time) (bool, error) {
 	info, err := q.inspector.GetTaskInfo(t.Queue, t.ID())
 	if errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound) {
-		return TaskMissing, nil
+		return false, nil
 	}
 	if err != nil {
-		return "", queueError("state", err)
+		return false, queueError("ran", err)
 	}
-	switch info.State {
-	case asynq.TaskStatePending, asynq.TaskStateAggregating:
-		return TaskPending, nil
-	case asynq.TaskStateActive:
-		return TaskActive, nil
-	case asynq.TaskStateScheduled, asynq.TaskStateRetry:
-		return TaskScheduled, nil
-	case asynq.TaskStateArchived:
-		return TaskArchived, nil
+	if info.LastErr == "" {
+		return true, nil
 	}
-	return TaskDone, nil
+	_, at, _ := strings.Cut(info.LastErr, againAt)
+	planned, err := time.Parse(time.RFC3339, at)
+	return err == nil && planned.Sub(due).Abs() <= early, nil
 }
 
 // Paused implements Queue. Asynq's own GetQueueInfo samples memory, which is
 // too dear for a check every few seconds.
 func (q *Asynq) Paused(ctx context.Context, queue string) (bool, error) {
-	n, err := q.o.Client.Exists(ctx, "asynq:{"+queue+"}:paused").Result()
+	n, err := q.o.Client.Exists(ctx, asynqKey(queue, "paused")).Result()
 	return n > 0, queueError("paused", err)
 }
 
@@ -171,32 +206,40 @@ func (q *Asynq) Workers(_ context.Context, queue string) (int, error) {
 	return n, nil
 }
 
-// Sweep deletes archived tasks that are older than a day, at most 100 a call.
-func (q *Asynq) Sweep(_ context.Context, queue string) (int, error) {
-	tasks, err := q.inspector.ListArchivedTasks(queue, asynq.PageSize(100))
-	if errors.Is(err, asynq.ErrQueueNotFound) {
-		return 0, nil
-	}
+// Sweep deletes tasks that have been in the archive for a day, at most 100 a
+// call. The archive's own scores tell since when: a task that an operator put
+// there may never have failed, and the inspector shows no other time.
+func (q *Asynq) Sweep(ctx context.Context, queue string) (int, error) {
+	old, err := q.o.Client.ZRangeByScore(ctx, asynqKey(queue, "archived"), &redis.ZRangeBy{
+		Min: "-inf", Max: strconv.FormatInt(time.Now().Add(-archiveRetention).Unix(), 10), Count: 100,
+	}).Result()
 	if err != nil {
 		return 0, queueError("sweep", err)
 	}
 	n := 0
-	for _, t := range tasks {
-		if time.Since(t.LastFailedAt) < archiveRetention {
-			continue
-		}
-		if err := q.inspector.DeleteTask(queue, t.ID); err == nil {
+	for _, id := range old {
+		if err := q.inspector.DeleteTask(queue, id); err == nil {
 			n++
 		}
 	}
 	return n, nil
 }
 
+// asynqKey is one of Asynq's own keys.
+func asynqKey(queue, kind string) string { return "asynq:{" + queue + "}:" + kind }
+
 // verdictError carries a verdict through Asynq. Its text is what operators see
-// as the task's last error.
+// as the task's last error, and what Ran reads.
 type verdictError struct{ Verdict }
 
-func (e verdictError) Error() string { return e.Note }
+func (e verdictError) Error() string {
+	if e.At.IsZero() {
+		return e.Note
+	}
+	return e.Note + againAt + e.At.UTC().Format(time.RFC3339)
+}
+
+const againAt = ", again at "
 
 // Start implements Consumer.
 func (q *Asynq) Start(h Handler) error {

@@ -1,6 +1,7 @@
 package jobs_test
 
 import (
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -93,13 +94,17 @@ func TestRestoreBringsAQueueBack(t *testing.T) {
 	if err := q.Enqueue(t.Context(), task, time.Time{}); err != nil {
 		t.Fatal(err)
 	}
-	if s, _ := q.State(t.Context(), task); s != jobs.TaskMissing {
-		t.Fatalf("task is %s: Asynq registers names again, Restore may go", s)
+	operator := asynq.NewInspectorFromRedisClient(c)
+	if _, err := operator.GetTaskInfo("summary", task.ID()); !errors.Is(err, asynq.ErrQueueNotFound) {
+		t.Fatalf("%v: Asynq registers names again, Restore may go", err)
+	}
+	if s, err := q.States(t.Context(), []jobs.Task{task}); err != nil || s[0] != jobs.TaskPending {
+		t.Errorf("without the name: task is %v, %v", s, err)
 	}
 	if err := q.Restore(t.Context(), "summary"); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := q.State(t.Context(), task); s != jobs.TaskPending {
-		t.Errorf("task is %s, %v", s, err)
+	if info, err := operator.GetTaskInfo("summary", task.ID()); err != nil || info.State != asynq.TaskStatePending {
+		t.Errorf("with the name: task is %+v, %v", info, err)
 	}
 }

@@ -48,8 +48,12 @@ type Queue interface {
 	RunNow(ctx context.Context, t Task) error
 	// Delete forgets a task that is not active. No error when it is missing.
 	Delete(ctx context.Context, t Task) error
-	// State tells where the queue has the task.
-	State(ctx context.Context, t Task) (TaskState, error)
+	// States tells where the queue has each of the tasks, in one round trip.
+	States(ctx context.Context, tasks []Task) ([]TaskState, error)
+	// Ran tells whether somebody ran the task before due, the time that it was
+	// given. A task that comes too early for another reason (the queue lost its
+	// worker, or never got to know the time) was not run by anybody.
+	Ran(ctx context.Context, t Task, due time.Time) (bool, error)
 	// Paused tells whether an operator has paused the queue.
 	Paused(ctx context.Context, queue string) (bool, error)
 	// Restore registers a queue's name anew if the storage has lost it.

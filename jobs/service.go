@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -91,7 +92,7 @@ func (s *Service) Submit(ctx context.Context, r Submit) (Accepted, error) {
 	if err != nil {
 		return Accepted{}, fmt.Errorf("jobs: input: %w", err)
 	}
-	job := ulid.Make().String()
+	job, since := ulid.Make().String(), time.Now()
 	if err := s.admit(ctx, r.Topic, job, len(input), s.Settings.DeadlineFor(w.Long)); err != nil {
 		// A key or a job that is known is answered also when there is no room.
 		if a, known := s.known(ctx, r); known {
@@ -112,9 +113,12 @@ func (s *Service) Submit(ctx context.Context, r Submit) (Accepted, error) {
 	})
 	if err != nil {
 		// Whether it was stored is unknown: the rescuer prunes or goes on.
+		s.stay(ctx, r.Topic, job, len(input), since)
 		return Accepted{}, err
 	}
-	if got.Code != "created" {
+	if got.Code == "created" {
+		s.stay(ctx, r.Topic, job, len(input), since)
+	} else {
 		s.leave(ctx, r.Topic, job, 0)
 	}
 	switch got.Code {
@@ -123,6 +127,9 @@ func (s *Service) Submit(ctx context.Context, r Submit) (Accepted, error) {
 		if got.Replaced != "" {
 			s.leave(ctx, r.Topic, got.Replaced, 0)
 			s.Metrics.ended(w.Name, events.OutcomeFailed, events.Cancelled)
+		}
+		if got.Old != "" {
+			s.leave(ctx, r.Topic, got.Old, 0) // its input has made way for the new one
 		}
 		play()
 		s.enqueue(ctx, Task{Topic: r.Topic, JobID: job, Run: 1, Queue: w.Queue}, time.Time{})
@@ -174,13 +181,14 @@ func (s *Service) Retry(ctx context.Context, topic events.Topic) (Accepted, erro
 		return Accepted{}, err
 	}
 	// Only an ended job needs room for a new one; the script decides.
-	job, admitted := ulid.Make().String(), false
+	job, admitted, size, since := ulid.Make().String(), false, 0, time.Now()
 	if last.Status == events.Failed && last.CanRetry {
-		size, err := s.Store.client.StrLen(ctx, topic.Key("input")).Result()
+		n, err := s.Store.client.StrLen(ctx, topic.Key("input")).Result()
 		if err != nil {
 			return Accepted{}, storageError("retry", err)
 		}
-		if err := s.admit(ctx, topic, job, int(size), s.Settings.DeadlineFor(w.Long)); err != nil {
+		size = int(n)
+		if err := s.admit(ctx, topic, job, size, s.Settings.DeadlineFor(w.Long)); err != nil {
 			return Accepted{}, err
 		}
 		admitted = true
@@ -190,6 +198,9 @@ func (s *Service) Retry(ctx context.Context, topic events.Topic) (Accepted, erro
 		return got, err
 	})
 	if err != nil {
+		if admitted {
+			s.stay(ctx, topic, job, size, since)
+		}
 		return Accepted{}, err
 	}
 	if admitted && got.Code != "created" {
@@ -199,11 +210,10 @@ func (s *Service) Retry(ctx context.Context, topic events.Topic) (Accepted, erro
 	switch got.Code {
 	case "created":
 		if !admitted {
-			// It failed between the look and the script: take it in now. Above the
-			// limit by this one at most, rather than losing it.
-			if err := s.admit(ctx, topic, job, 0, s.Settings.DeadlineFor(w.Long)); err != nil {
-				s.Log.WarnContext(ctx, "a retried job is outside the index until the rescuer sees it", "job", job, "error", err)
-			}
+			// It failed between the look and the script.
+			s.readmit(ctx, topic, job, size)
+		} else {
+			s.stay(ctx, topic, job, size, since)
 		}
 		s.Metrics.admitted(w.Name)
 		s.leave(ctx, topic, got.Old, 0)
@@ -276,6 +286,26 @@ func (s *Service) admit(ctx context.Context, t events.Topic, job string, bytes i
 		err = &Refusal{Code: CodeQueueFull, RetryAfter: queueFullRetry}
 	}
 	return err
+}
+
+// stay makes sure that a job is in the index whose second step took so long that
+// the rescuer may have taken it for one that was never stored.
+func (s *Service) stay(ctx context.Context, t events.Topic, job string, bytes int, since time.Time) {
+	if time.Since(since) >= s.Store.CheckEvery {
+		s.readmit(context.WithoutCancel(ctx), t, job, bytes)
+	}
+}
+
+// readmit takes a job in that is stored already: above the limits, rather than
+// where no rescuer would find it.
+func (s *Service) readmit(ctx context.Context, t events.Topic, job string, bytes int) {
+	w, _ := WorkloadNamed(t.Workload)
+	_, err := repeat(ctx, func() (bool, error) {
+		return s.Store.admit(ctx, t, job, bytes, math.MaxInt32, math.MaxInt64, s.Settings.DeadlineFor(w.Long)+s.Store.keep.Input)
+	})
+	if err != nil {
+		s.Log.ErrorContext(ctx, "a job may be outside the index, where no rescuer finds it", "job", job, "error", err)
+	}
 }
 
 // leave is best effort: what stays in the index is dropped by the rescuer.

@@ -36,6 +36,11 @@ type Keep struct {
 // when the answer was lost; a Redis failure comes out as events.ErrUnavailable
 // and leaves open whether the verb was carried out.
 type Store struct {
+	// CheckEvery is how often the rescuer looks at an open job. NewStore sets
+	// it to CheckEvery; a process that shares a Redis with others must not
+	// differ from them.
+	CheckEvery time.Duration
+
 	client redis.UniversalClient
 	keep   Keep
 	verbs  map[string]*redis.Script
@@ -43,7 +48,7 @@ type Store struct {
 
 // NewStore prepares the scripts; it does not talk to Redis.
 func NewStore(client redis.UniversalClient, keep Keep) (*Store, error) {
-	s := &Store{client: client, keep: keep, verbs: map[string]*redis.Script{}}
+	s := &Store{CheckEvery: CheckEvery, client: client, keep: keep, verbs: map[string]*redis.Script{}}
 	text := func(name string) (string, error) {
 		b, err := scripts.ReadFile("scripts/" + name + ".lua")
 		return string(b), err
@@ -176,13 +181,9 @@ func indexKeys() []string {
 	return []string{"tidings:{open}:index", "tidings:{open}:inputs", "tidings:{open}:sizes", "tidings:{open}:bytes"}
 }
 
-// checkEvery is how often the rescuer looks at an open job; the bounds of 15 s
-// for an operator's click and 30 s for a lost worker follow from it.
-const checkEvery = 10 * time.Second
-
 // admit takes a job into the index. It answers false when there is no room.
 func (s *Store) admit(ctx context.Context, t events.Topic, job string, bytes, limit int, byteLimit int64, hold time.Duration) (bool, error) {
-	r, err := s.verbs["admit"].Run(ctx, s.client, indexKeys(), member(t, job), bytes, limit, byteLimit, ms(checkEvery), ms(hold)).Int64Slice()
+	r, err := s.verbs["admit"].Run(ctx, s.client, indexKeys(), member(t, job), bytes, limit, byteLimit, ms(s.CheckEvery), ms(hold)).Int64Slice()
 	if err != nil {
 		return false, storageError("admit", err)
 	}
@@ -197,13 +198,19 @@ func (s *Store) leave(ctx context.Context, t events.Topic, job string, keep time
 	return nil
 }
 
-// due returns members of the index whose check is due, and pushes them on.
-func (s *Store) due(ctx context.Context, most int) ([]string, error) {
-	r, err := s.verbs["due"].Run(ctx, s.client, indexKeys(), most, ms(checkEvery)).StringSlice()
+// dueChecks are members of the index whose check is due, and Redis's time.
+type dueChecks struct {
+	now     time.Time
+	members []string
+}
+
+// due takes members of the index whose check is due, and pushes them on.
+func (s *Store) due(ctx context.Context, most int) (dueChecks, error) {
+	r, err := s.verbs["due"].Run(ctx, s.client, indexKeys(), most, ms(s.CheckEvery)).StringSlice()
 	if err != nil {
-		return nil, storageError("due", err)
+		return dueChecks{}, storageError("due", err)
 	}
-	return r, nil
+	return dueChecks{fromMS(number(r[0])), r[1:]}, nil
 }
 
 // Open is how many jobs are open.
@@ -240,15 +247,20 @@ func (s *Store) look(ctx context.Context, t events.Topic) (map[string]string, ev
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, events.Transition{}, storageError("look", err)
 	}
-	if len(log.Val()) == 0 {
-		return record.Val(), events.Transition{}, nil
+	last, err := newest(log.Val())
+	return record.Val(), last, err
+}
+
+// newest reads what XREVRANGE gave of a log; the zero Transition for none.
+func newest(entries []redis.XMessage) (events.Transition, error) {
+	if len(entries) == 0 {
+		return events.Transition{}, nil
 	}
 	fields := map[string]string{}
-	for k, v := range log.Val()[0].Values {
+	for k, v := range entries[0].Values {
 		fields[k], _ = v.(string)
 	}
-	last, err := events.ParseTransition(fields)
-	return record.Val(), last, err
+	return events.ParseTransition(fields)
 }
 
 // place enqueues the task of a run that was started anew, and says so in the
@@ -277,9 +289,9 @@ func number(s string) int64 {
 	return n
 }
 
-// young tells whether a job id was made within the last check interval: its
-// submit may still be between two steps.
-func young(job string, now time.Time) bool {
+// young tells whether the submit that made this job id may still be between its
+// first two steps: a minute, against clocks that differ and processes that hang.
+func (s *Store) young(job string, now time.Time) bool {
 	id, err := ulid.ParseStrict(job)
-	return err == nil && now.Sub(ulid.Time(id.Time())) < checkEvery
+	return err == nil && now.Sub(ulid.Time(id.Time())) < 6*s.CheckEvery
 }

@@ -56,7 +56,11 @@ type Worker struct {
 	WorkerOptions
 	schemas  schemas
 	draining atomic.Bool
+	drain    chan struct{} // closed when draining begins
+	left     chan struct{} // a task has left; for Drain
 	mu       sync.Mutex
+	inside   int                                // tasks between coming and going
+	over     bool                               // draining, and the grace is over
 	running  map[string]context.CancelCauseFunc // by claim token
 	byJob    map[string]string                  // job to claim token
 }
@@ -67,7 +71,8 @@ func NewWorker(o WorkerOptions) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Worker{WorkerOptions: o, schemas: s, running: map[string]context.CancelCauseFunc{}, byJob: map[string]string{}}, nil
+	return &Worker{WorkerOptions: o, schemas: s, drain: make(chan struct{}), left: make(chan struct{}, 1),
+		running: map[string]context.CancelCauseFunc{}, byJob: map[string]string{}}, nil
 }
 
 // Listen stops attempts of jobs that are cancelled, until ctx ends. What it
@@ -99,24 +104,59 @@ func (w *Worker) Listen(ctx context.Context) {
 // they are cancelled and their jobs handed back, uncounted. It returns when
 // none is left or ctx ends.
 func (w *Worker) Drain(ctx context.Context, grace time.Duration) {
-	w.draining.Store(true)
+	w.mu.Lock()
+	if !w.draining.Swap(true) {
+		close(w.drain)
+	}
+	w.mu.Unlock()
 	end := time.NewTimer(grace)
 	defer end.Stop()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for w.Running() > 0 {
+	for !w.idle() {
 		select {
-		case <-tick.C:
+		case <-w.left:
 		case <-end.C:
-			w.mu.Lock()
-			for _, cancel := range w.running {
-				cancel(errDraining)
-			}
-			w.mu.Unlock()
+			w.handBack()
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// handBack cancels what runs, and what is just being claimed once it runs.
+func (w *Worker) handBack() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.over = true
+	for _, cancel := range w.running {
+		cancel(errDraining)
+	}
+}
+
+// enter counts a task that may become an attempt, unless the worker drains.
+func (w *Worker) enter() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.draining.Load() {
+		return false
+	}
+	w.inside++
+	return true
+}
+
+func (w *Worker) exit() {
+	w.mu.Lock()
+	w.inside--
+	w.mu.Unlock()
+	select {
+	case w.left <- struct{}{}:
+	default: // Drain has not taken the last one yet, and will look again
+	}
+}
+
+func (w *Worker) idle() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.inside == 0
 }
 
 // Running is how many attempts this process has claimed.
@@ -137,12 +177,14 @@ func (w *Worker) Attempt(ctx context.Context, t Task) Verdict {
 		w.Log.ErrorContext(ctx, "a task of an unknown workload was dropped", "job", t.JobID, "workload", t.Topic.Workload)
 		return Dropped()
 	}
-	if w.draining.Load() {
-		return Uncounted(time.Now().Add(busyPause), string(events.Draining))
+	draining := func() Verdict { return Uncounted(time.Now().Add(busyPause), string(events.Draining)) }
+	if !w.enter() {
+		return draining()
 	}
-	token := rand.Text()
+	defer w.exit()
+	token, ask := rand.Text(), true
 	for {
-		got, input, err := w.claim(ctx, t, token)
+		got, input, err := w.claim(ctx, t, token, ask)
 		if err != nil {
 			w.Log.WarnContext(ctx, "a claim failed", "job", t.JobID, "error", err)
 			return Uncounted(time.Now().Add(busyPause), string(events.StorageFault))
@@ -156,9 +198,23 @@ func (w *Worker) Attempt(ctx context.Context, t Task) Verdict {
 			select {
 			case <-ctx.Done():
 				return Uncounted(time.Now().Add(wait), "early")
+			case <-w.drain:
+				return draining()
 			case <-time.After(wait):
 				continue
 			}
+		case "ran":
+			// Only an operator may shorten the wait, not a queue that brings the task
+			// back because it has lost a worker, or never got to know the time.
+			ran, err := w.Queue.Ran(ctx, t, time.Now().Add(wait))
+			if err != nil {
+				return Uncounted(time.Now().Add(busyPause), string(events.StorageFault))
+			}
+			if ran {
+				ask = false
+				continue
+			}
+			return Uncounted(time.Now().Add(wait), "early")
 		case "early":
 			return Uncounted(time.Now().Add(wait), "early")
 		case "busy":
@@ -166,21 +222,25 @@ func (w *Worker) Attempt(ctx context.Context, t Task) Verdict {
 		}
 		// ended, stale or gone: this task does not speak for its job any more.
 		if got.Ended == "1" {
-			w.Metrics.ended(wl.Name, events.Outcome(got.Outcome), "")
-			w.leave(ctx, t, w.Settings.InputRetention)
-			return Final(got.Outcome)
+			w.Metrics.ended(wl.Name, events.Outcome(got.Outcome), events.Reason(got.Reason))
+			keep := w.Settings.InputRetention
+			if got.Outcome == string(events.OutcomeFailed) { // it was the input that was missing
+				keep = 0
+			}
+			w.leave(ctx, t, keep)
+			return Final(got.Outcome + ": " + got.Reason)
 		}
 		w.Log.InfoContext(ctx, "a task was dropped", "job", t.JobID, "run", t.Run, "because", got.Code)
 		return Dropped()
 	}
 }
 
-func (w *Worker) claim(ctx context.Context, t Task, token string) (answer, []byte, error) {
+func (w *Worker) claim(ctx context.Context, t Task, token string, ask bool) (answer, []byte, error) {
 	var input []byte
 	got, err := repeat(ctx, func() (answer, error) {
 		got, blob, err := w.Store.run(ctx, "claim", t.Topic, args{
 			"job": t.JobID, "run": t.Run, "token": token, "worker": w.Name, "lease_ms": ms(w.Settings.Lease),
-			"save_ms": ms(w.Settings.Saving), "input_ms": ms(w.Settings.InputRetention),
+			"save_ms": ms(w.Settings.Saving), "input_ms": ms(w.Settings.InputRetention), "ask": ask,
 		}, nil)
 		input = blob
 		return got, err
@@ -196,6 +256,9 @@ func (w *Worker) attempt(queue context.Context, t Task, wl Workload, token strin
 	defer cancel(nil)
 	w.mu.Lock()
 	w.running[token], w.byJob[t.JobID] = cancel, token
+	if w.over {
+		cancel(errDraining)
+	}
 	w.mu.Unlock()
 	defer func() {
 		w.mu.Lock()

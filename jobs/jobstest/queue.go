@@ -33,6 +33,8 @@ type task struct {
 	jobs.Task
 	state jobs.TaskState
 	timer *time.Timer
+	ran   bool // before its time, by RunNow
+	taken int  // hand-outs, so that the verdict of a lost one is not heard
 }
 
 // NewQueue makes an empty queue.
@@ -62,6 +64,7 @@ func (q *Queue) Enqueue(_ context.Context, t jobs.Task, at time.Time) error {
 
 // schedule makes a task wait until at. The caller holds the lock.
 func (q *Queue) schedule(n *task, at time.Time) {
+	n.ran = false
 	wait := time.Until(at)
 	if at.IsZero() || wait <= 0 {
 		n.state = jobs.TaskPending
@@ -86,6 +89,8 @@ func (q *Queue) start(n *task) {
 		return
 	}
 	n.state = jobs.TaskActive
+	n.taken++
+	taken := n.taken
 	q.started = append(q.started, Start{n.Task, time.Now()})
 	handle := q.handler
 	q.running.Add(1)
@@ -94,6 +99,9 @@ func (q *Queue) start(n *task) {
 		v := handle(context.Background(), n.Task)
 		q.mu.Lock()
 		defer q.mu.Unlock()
+		if n.taken != taken {
+			return
+		}
 		switch next, at := v.Next(); next {
 		case jobs.NextDone:
 			n.state = jobs.TaskDone
@@ -119,7 +127,7 @@ func (q *Queue) RunNow(_ context.Context, t jobs.Task) error {
 		return jobs.ErrTaskGone
 	}
 	n.timer.Stop()
-	n.state = jobs.TaskPending
+	n.state, n.ran = jobs.TaskPending, true
 	q.start(n)
 	return nil
 }
@@ -137,14 +145,49 @@ func (q *Queue) Delete(_ context.Context, t jobs.Task) error {
 	return nil
 }
 
-// State implements jobs.Queue.
-func (q *Queue) State(_ context.Context, t jobs.Task) (jobs.TaskState, error) {
+// States implements jobs.Queue.
+func (q *Queue) States(_ context.Context, tasks []jobs.Task) ([]jobs.TaskState, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if n := q.tasks[t.ID()]; n != nil {
-		return n.state, nil
+	states := make([]jobs.TaskState, len(tasks))
+	for i, t := range tasks {
+		states[i] = jobs.TaskMissing
+		if n := q.tasks[t.ID()]; n != nil {
+			states[i] = n.state
+		}
 	}
-	return jobs.TaskMissing, nil
+	return states, nil
+}
+
+// Ran implements jobs.Queue.
+func (q *Queue) Ran(_ context.Context, t jobs.Task, _ time.Time) (bool, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := q.tasks[t.ID()]
+	return n != nil && n.ran, nil
+}
+
+// Archive is what an operator does to a task that is not active.
+func (q *Queue) Archive(t jobs.Task) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if n := q.tasks[t.ID()]; n != nil && n.state != jobs.TaskActive {
+		if n.timer != nil {
+			n.timer.Stop()
+		}
+		n.state = jobs.TaskArchived
+	}
+}
+
+// Recover brings a task back whose handler has not returned, as the real queue
+// does when it takes a worker for dead.
+func (q *Queue) Recover(t jobs.Task) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if n := q.tasks[t.ID()]; n != nil && n.state == jobs.TaskActive {
+		n.taken++
+		q.schedule(n, time.Time{})
+	}
 }
 
 // Pause stops handing out tasks of a queue; running ones go on.

@@ -37,6 +37,7 @@ func Suite(t *testing.T, slack time.Duration, fresh func(t *testing.T) (q Subjec
 	run("uncounted, however often", (*bench).uncounted)
 	run("final is archived and stays away", (*bench).final)
 	run("run now", (*bench).runNow)
+	run("who ran it", (*bench).ran)
 	run("delete", (*bench).delete)
 	run("paused", (*bench).paused)
 	run("drained", (*bench).drained)
@@ -127,10 +128,11 @@ func (b *bench) becomes(t jobs.Task, want jobs.TaskState) {
 	defer tick.Stop()
 	end := time.After(10 * time.Second)
 	for {
-		got, err := b.q.State(b.Context(), t)
+		states, err := b.q.States(b.Context(), []jobs.Task{t})
 		if err != nil {
 			b.Fatal(err)
 		}
+		got := states[0]
 		if got == want {
 			return
 		}
@@ -254,6 +256,42 @@ func (b *bench) runNow() {
 		b.Errorf("running a finished task: %v", err)
 	}
 	b.none(200 * time.Millisecond)
+}
+
+// ran tells a task that somebody ran from one that came by itself.
+func (b *bench) ran() {
+	check := func(what string, t jobs.Task, due time.Time, want bool) {
+		b.Helper()
+		if got, err := b.q.Ran(b.Context(), t, due); err != nil || got != want {
+			b.Errorf("%s: ran is %v (%v), want %v", what, got, err, want)
+		}
+	}
+	due := time.Now().Add(time.Hour).Truncate(time.Second)
+	scheduled, again := b.task(), b.task(jobs.Again(due, "overloaded"))
+	back := b.task(jobs.Uncounted(time.Now().Add(time.Second), "storage"))
+	b.start()
+	check("an unknown task", scheduled, due, false)
+	for _, t := range []jobs.Task{scheduled, again, back} {
+		b.enqueue(t, map[bool]time.Time{true: due}[t == scheduled])
+	}
+	b.arrives()
+	b.arrives()
+	b.becomes(again, jobs.TaskScheduled)
+	b.becomes(back, jobs.TaskScheduled)
+	b.pause(true) // so that they stay where they are
+	for _, t := range []jobs.Task{scheduled, again} {
+		if err := b.q.RunNow(b.Context(), t); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.becomes(back, jobs.TaskPending) // by itself
+	check("a scheduled task", scheduled, due, true)
+	check("a task that waits after a try", again, due, true)
+	check("a task that came at another time", back, due, false)
+	b.pause(false)
+	for range 3 {
+		b.arrives()
+	}
 }
 
 func (b *bench) delete() {

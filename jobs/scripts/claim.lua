@@ -1,7 +1,8 @@
 -- claim gives a worker the right to speak for the job. Safe to repeat with the
 -- same token while the lease lives.
--- a: job, run, token, worker, lease_ms, save_ms (time kept back for saving), input_ms
--- -> {JSON, input}; code claimed | wait | early | busy | ended | stale | gone;
+-- a: job, run, token, worker, lease_ms, save_ms (time kept back for saving), input_ms,
+--    ask (do not take an early task for an operator's run, answer ran)
+-- -> {JSON, input}; code claimed | wait | early | ran | busy | ended | stale | gone;
 --    attempt, calls, allowance, max_attempts, max_calls, deadline, now, language, at, ended (1: by this call)
 local r = record()
 if r.job ~= a.job then return {reply{code = 'gone'}} end
@@ -21,11 +22,11 @@ if r.token and num(r.lease) > now then
 end
 if now >= num(r.deadline) - a.save_ms then
   finish(r, 'deadline_exceeded', 'deadline', true, cool_down(r, now), a.input_ms)
-  return {reply{code = 'ended', ended = '1', outcome = 'deadline_exceeded'}}
+  return {reply{code = 'ended', ended = '1', outcome = 'deadline_exceeded', reason = 'deadline'}}
 end
 if num(r.attempts) >= num(r.max_attempts) then
   finish(r, 'retries_exhausted', 'attempts', true, cool_down(r, now), a.input_ms)
-  return {reply{code = 'ended', ended = '1', outcome = 'retries_exhausted'}}
+  return {reply{code = 'ended', ended = '1', outcome = 'retries_exhausted', reason = 'attempts'}}
 end
 
 local due = math.max(num(r.next_retry), num(r.not_before))
@@ -36,14 +37,21 @@ if due > now then
   if num(r.hint) > now + 2000 or num(r.not_before) > now + 2000 then
     return {reply{code = 'early', at = due, now = now}}
   end
+  if a.ask then return {reply{code = 'ran', at = due, now = now}} end
   publish(r, {status = 'queued', reason = 'run_by_operator'})
+end
+if redis.call('HGET', DOC, 'job') == r.job then
+  -- There is a document of this job and no word of it in the log: the storage
+  -- has lost something. Making another one is not ours to decide.
+  finish(r, 'outcome_unknown', 'storage', false, nil, a.input_ms)
+  return {reply{code = 'ended', ended = '1', outcome = 'outcome_unknown', reason = 'storage'}}
 end
 if redis.call('EXISTS', INPUT) == 0 then
   finish(r, 'failed', 'storage', false, nil, 0)
-  return {reply{code = 'ended', ended = '1', outcome = 'failed'}}
+  return {reply{code = 'ended', ended = '1', outcome = 'failed', reason = 'storage'}}
 end
 
 publish(r, {status = 'processing', attempt = num(r.attempts) + 1, call = 1, max_calls = r.max_calls})
 set(r, {attempts = num(r.attempts) + 1, token = a.token, lease = now + a.lease_ms, worker = a.worker,
-  claimed = now, next_retry = '', not_before = '', hint = '', paused = '', missing = ''})
+  claimed = now, next_retry = '', not_before = '', hint = '', paused = '', missing = '', unplaced = ''})
 return claimed()

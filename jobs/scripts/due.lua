@@ -2,7 +2,7 @@
 -- that replicas share the work. It also forgets the sizes of expired inputs.
 -- KEYS as admit's
 -- ARGV 1 most entries  2 ms until their next check
--- -> members
+-- -> now in ms, then the members
 local t = redis.call('TIME')
 local now = tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
 local stamp = string.format('%.0f', now)
@@ -14,5 +14,9 @@ for _, member in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', stamp, 'LIM
 end
 local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', stamp, 'LIMIT', 0, ARGV[1])
 local later = string.format('%.0f', now + tonumber(ARGV[2]))
-for _, member in ipairs(due) do redis.call('ZADD', KEYS[1], later, member) end
-return due
+local answer = {stamp}
+for i, member in ipairs(due) do
+  redis.call('ZADD', KEYS[1], later, member)
+  answer[i + 1] = member
+end
+return answer

@@ -7,7 +7,7 @@
 -- The record (hash) holds numbers as strings, times in ms of Redis time:
 --   job, run, fingerprint, language, accepted, deadline, max_attempts, max_calls,
 --   allowance, manual (manual retries in a row), dependency
---   old                      the failed job that this one retries by hand
+--   old                      the failed job that this one follows in its session
 --   attempts, calls          counted here alone
 --   token, lease, worker, claimed, call     the current claim; absent when none
 --   next_retry               when the queue may start it again; absent: at once

@@ -3,7 +3,8 @@
 -- a: job, fingerprint, language, replace, idem_ms, deadline_ms, max_attempts,
 --    max_calls, allowance, dependency, input_ms (how long the input may stay), cancels (channel)
 -- ARGV 4: the input
--- -> code created | live | job_running | replay | key_reused; job, status, replaced (the cancelled job)
+-- -> code created | live | job_running | replay | key_reused; job, status, replaced (the cancelled job),
+--    old (the failed job whose input made way)
 local idem = KEYS[6]
 if idem then
   local known = redis.call('GET', idem)
@@ -23,7 +24,7 @@ local function remember(job, status, is_live)
 end
 
 local r = record()
-if r.job == a.job then return reply{code = 'created', job = r.job, status = 'queued'} end
+if r.job == a.job then return reply{code = 'created', job = r.job, status = 'queued', old = r.old} end
 local l, replaced = live(r), nil
 if l then
   if r.fingerprint == a.fingerprint then
@@ -36,7 +37,9 @@ if l then
   finish(r, 'failed', 'cancelled', false, nil, 0)
   redis.call('PUBLISH', a.cancels, replaced)
 end
-start{fingerprint = a.fingerprint, language = a.language, manual = '0'}
+local old = nil
+if r.job and not replaced and redis.call('EXISTS', INPUT) == 1 then old = r.job end
+start{fingerprint = a.fingerprint, language = a.language, manual = '0', old = old}
 redis.call('SET', INPUT, ARGV[4], 'PX', a.input_ms)
 remember(a.job, 'queued', nil)
-return reply{code = 'created', job = a.job, status = 'queued', replaced = replaced}
+return reply{code = 'created', job = a.job, status = 'queued', replaced = replaced, old = old}

@@ -1,0 +1,158 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tidings/tidings/events"
+)
+
+// entry is one member of the index, and what was found about it.
+type entry struct {
+	topic events.Topic
+	job   string
+	task  Task
+	found found
+	// current: the record is this job's and it has not ended. ended: it is this
+	// job's and has. Neither: it was replaced, or never stored.
+	current, ended bool
+	err            error
+}
+
+// examined are the fields of the record that the table needs.
+func examined() []string {
+	return []string{"job", "run", "token", "lease", "next_retry", "not_before", "hint", "paused", "missing", "unplaced", "old"}
+}
+
+// examine reads the records and logs of members of the index, all in one round
+// trip, and asks the queue about those whose record leaves something open.
+func (r *Rescuer) examine(ctx context.Context, checks dueChecks) []*entry {
+	entries := make([]*entry, 0, len(checks.members))
+	for _, m := range checks.members {
+		topic, job, err := parseMember(m)
+		entries = append(entries, &entry{topic: topic, job: job, err: err})
+	}
+	r.readRecords(ctx, checks.now, entries)
+	var open []*entry
+	for _, e := range entries {
+		if e.err == nil && e.current && e.found.asks() {
+			open = append(open, e)
+		}
+	}
+	r.askQueue(ctx, open)
+	return entries
+}
+
+func (r *Rescuer) readRecords(ctx context.Context, now time.Time, entries []*entry) {
+	fields := examined()
+	pipe := r.Store.client.Pipeline()
+	records, logs := make([]*redis.SliceCmd, len(entries)), make([]*redis.XMessageSliceCmd, len(entries))
+	for i, e := range entries {
+		if e.err == nil {
+			records[i] = pipe.HMGet(ctx, e.topic.Key("job"), fields...)
+			logs[i] = pipe.XRevRangeN(ctx, e.topic.Key("log"), "+", "-", 1)
+		}
+	}
+	_, _ = pipe.Exec(ctx) // each command has its own error: one shard of many may be away
+	for i, e := range entries {
+		if e.err != nil {
+			continue
+		}
+		values, err := records[i].Result()
+		if err == nil {
+			err = logs[i].Err()
+		}
+		if err != nil {
+			e.err = storageError("look", err)
+			continue
+		}
+		record := make(map[string]string, len(fields))
+		for n, v := range values {
+			record[fields[n]], _ = v.(string)
+		}
+		last, err := newest(logs[i].Val())
+		if err != nil {
+			e.err = err
+			continue
+		}
+		e.read(record, last, now)
+	}
+}
+
+func (e *entry) read(record map[string]string, last events.Transition, now time.Time) {
+	e.found.now = now
+	if record["job"] != e.job {
+		return
+	}
+	e.ended = last.JobID == e.job && last.Status.Terminal()
+	e.current = last.JobID == e.job && !e.ended
+	at := func(field string) time.Time { return fromMS(number(record[field])) }
+	e.found = found{
+		last: last, now: now, run: int(number(record["run"])),
+		claimed:   record["token"] != "" && at("lease").After(now),
+		nextRetry: at("next_retry"), notBefore: at("not_before"), hint: at("hint"),
+		told: record["paused"] == "1", missing: int(number(record["missing"])), unplaced: record["unplaced"] == "1", old: record["old"],
+	}
+	wl, known := WorkloadNamed(e.topic.Workload)
+	if !known { // of another version of this program, which looks after it
+		e.err = fmt.Errorf("jobs: unknown workload %q", e.topic.Workload)
+	}
+	e.task = Task{Topic: e.topic, JobID: e.job, Run: e.found.run, Queue: wl.Queue}
+}
+
+// askQueue completes what was found of waiting jobs, one queue after the other.
+func (r *Rescuer) askQueue(ctx context.Context, entries []*entry) {
+	byQueue := map[string][]*entry{}
+	for _, e := range entries {
+		byQueue[e.task.Queue] = append(byQueue[e.task.Queue], e)
+	}
+	for queue, entries := range byQueue {
+		if err := r.askOne(ctx, queue, entries); err != nil {
+			for _, e := range entries {
+				e.err = err
+			}
+		}
+	}
+}
+
+func (r *Rescuer) askOne(ctx context.Context, queue string, entries []*entry) error {
+	tasks := make([]Task, len(entries))
+	for i, e := range entries {
+		tasks[i] = e.task
+	}
+	states, err := r.Queue.States(ctx, tasks)
+	if err != nil {
+		return err
+	}
+	paused, err := r.Queue.Paused(ctx, queue)
+	if err != nil {
+		return err
+	}
+	workers := -1 // not asked yet
+	for i, e := range entries {
+		f := &e.found
+		f.task, f.paused = states[i], paused
+		if f.task == TaskPending && workers < 0 {
+			if workers, err = r.Queue.Workers(ctx, queue); err != nil {
+				return err
+			}
+		}
+		f.workers = workers
+		if f.tooEarly() {
+			f.ran, e.err = r.Queue.Ran(ctx, e.task, localTime(f.due(), f.now))
+		}
+	}
+	return nil
+}
+
+// localTime is a time of Redis's clock on this process's, which is the queue's.
+// now is what Redis's clock showed a moment ago.
+func localTime(t, now time.Time) time.Time {
+	if !t.After(now) {
+		return time.Time{}
+	}
+	return time.Now().Add(t.Sub(now))
+}
