@@ -5,19 +5,20 @@ const Base: typeof HTMLElement = globalThis.HTMLElement ?? (class {} as typeof H
 
 const template = `
 <style>
-  :host { display: block; }
+  :host { display: block; --own-accent: #2f6fde; }
+  @media (prefers-color-scheme: dark) { :host { --own-accent: #86aef5; } }
   :host([hidden]) { display: none; }
   .view {
     display: flex; flex-direction: column; align-items: center; gap: 1rem;
     max-width: 26rem; margin: 0 auto; padding: 1.5rem; text-align: center;
     color: var(--tidings-text, inherit); font: inherit; line-height: 1.45;
   }
-  svg { width: 3rem; height: 3rem; color: var(--tidings-icon, var(--tidings-accent, #2f6fde)); }
+  svg { width: 3rem; height: 3rem; color: var(--tidings-icon, var(--tidings-accent, var(--own-accent))); }
   p { margin: 0; text-wrap: balance; }
   button {
     min-height: 2.75rem; padding: 0 1.25rem; border-radius: var(--tidings-radius, 0.75rem);
     border: 1px solid transparent; background: transparent; cursor: pointer;
-    color: var(--tidings-accent, #2f6fde); font: inherit; font-weight: 600;
+    color: var(--tidings-accent, var(--own-accent)); font: inherit; font-weight: 600;
   }
   button:hover { background: color-mix(in srgb, currentColor 10%, transparent); }
   button:focus-visible { outline: 2px solid currentColor; outline-offset: 2px; }
