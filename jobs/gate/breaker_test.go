@@ -94,7 +94,7 @@ func TestBreaker_S4_30_S4_41_ReopensSlowly(t *testing.T) {
 func TestBreaker_I_91_AHungProbeDoesNotKeepItHalfOpen(t *testing.T) {
 	each(t, func(w *world) {
 		s := quick()
-		s.Probes = 1
+		s.Probes, s.OpenFor, s.OpenMax = 1, 500*time.Millisecond, 2*time.Second
 		g := w.gate(s)
 		w.pass(w.outage(g).OpenUntil.Sub(w.now()))
 		a := w.first()
@@ -103,8 +103,8 @@ func TestBreaker_I_91_AHungProbeDoesNotKeepItHalfOpen(t *testing.T) {
 		w.mustNot(g, w.first(), gate.Wait, gate.BreakerOpen)
 		w.pass(hung.ExpiresAt.Sub(w.now()))
 		st := w.inspect(g)
-		if st.Breaker != "open" || st.Trips != 2 || !st.OpenUntil.Equal(hung.ExpiresAt.Add(400*time.Millisecond)) {
-			w.t.Fatalf("%s, trips %d, until %s: want open from the end of the lease for 400 ms", st.Breaker, st.Trips, st.OpenUntil)
+		if st.Breaker != "open" || st.Trips != 2 || !st.OpenUntil.Equal(hung.ExpiresAt.Add(time.Second)) {
+			w.t.Fatalf("%s, trips %d, until %s: want open from the end of the lease for a second", st.Breaker, st.Trips, st.OpenUntil)
 		}
 		w.report(g, hung, gate.OK()) // too late to say anything
 		if st := w.inspect(g); st.Breaker != "open" {
@@ -198,7 +198,7 @@ func TestBreaker_S4_37_OverloadLowersAdmission(t *testing.T) {
 func TestBreaker_TheWindowRolls(t *testing.T) {
 	each(t, func(w *world) {
 		s := quick()
-		s.Window = 500 * time.Millisecond
+		s.Window = time.Second
 		g := w.gate(s)
 		fails := func(n int) {
 			for range n {
@@ -206,7 +206,7 @@ func TestBreaker_TheWindowRolls(t *testing.T) {
 			}
 		}
 		fails(3)
-		w.pass(550 * time.Millisecond)
+		w.pass(1100 * time.Millisecond)
 		if st := w.inspect(g); st.Calls != 0 || st.Bad != 0 {
 			w.t.Errorf("the window still has %d calls, %d bad", st.Calls, st.Bad)
 		}
@@ -217,7 +217,7 @@ func TestBreaker_TheWindowRolls(t *testing.T) {
 		for range 4 {
 			w.call(g, w.first(), gate.OK())
 		}
-		w.pass(550 * time.Millisecond)
+		w.pass(1100 * time.Millisecond)
 		for range 3 {
 			w.call(g, w.first(), gate.OK())
 		}
@@ -317,13 +317,13 @@ func TestGate_I_92_ARateLimitHoldsEverybodyUntilItsReset(t *testing.T) {
 		s := gate.Defaults()
 		s.Busy = 50 * time.Millisecond
 		gates := w.fleet(5, s)
-		w.call(gates[0], w.again(), gate.Failed(retry.RateLimited, 400*time.Millisecond))
-		reset := w.now().Add(400 * time.Millisecond)
+		w.call(gates[0], w.again(), gate.Failed(retry.RateLimited, 1500*time.Millisecond))
+		reset := w.now().Add(1500 * time.Millisecond)
 		before := w.inspect(gates[0]).RetryTokens
 		for i := range 50 {
 			a := []gate.Ask{w.first(), w.again(), w.manual()}[i%3]
 			got := w.mustNot(gates[i%5], a, gate.Wait, gate.RateLimited)
-			if off := got.Until.Sub(reset); off > 50*time.Millisecond || off < -250*time.Millisecond {
+			if off := got.Until.Sub(reset); off > 50*time.Millisecond || off < -500*time.Millisecond {
 				w.t.Errorf("told to come %s after the reset", off)
 			}
 		}
@@ -331,7 +331,7 @@ func TestGate_I_92_ARateLimitHoldsEverybodyUntilItsReset(t *testing.T) {
 		if st.RetryTokens < before || st.InUse != 0 || st.Breaker != "closed" || st.HeldUntil.IsZero() {
 			w.t.Errorf("while held: %+v", st)
 		}
-		w.pass(400 * time.Millisecond)
+		w.pass(1500 * time.Millisecond)
 		w.call(gates[1], w.first(), gate.OK())
 	})
 	inBubble(t, func(w *world) { // others' hints are about their call; too long ones are bounded

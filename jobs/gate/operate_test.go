@@ -49,9 +49,9 @@ func TestSwitch_S4_77_CountsAtTheNextTicketEverywhere(t *testing.T) {
 				for _, g := range gates {
 					w.call(g, w.again(), gate.OK())
 				}
-				w.ok(gates[0].SwitchOff(w.t.Context(), scope, w.order(150*time.Millisecond)))
+				w.ok(gates[0].SwitchOff(w.t.Context(), scope, w.order(600*time.Millisecond)))
 				w.mustNot(gates[1], w.again(), gate.Stop, gate.RetriesDisabled)
-				w.pass(200 * time.Millisecond)
+				w.pass(650 * time.Millisecond)
 				w.call(gates[1], w.again(), gate.OK())
 			})
 		})
@@ -61,13 +61,13 @@ func TestSwitch_S4_77_CountsAtTheNextTicketEverywhere(t *testing.T) {
 func TestSwitch_S4_77_SaysWhoWhyAndUntilWhen(t *testing.T) {
 	each(t, func(w *world) {
 		g := w.gate(gate.Defaults())
-		short := w.order(100 * time.Millisecond)
+		short := w.order(600 * time.Millisecond)
 		long := w.order(time.Hour)
 		w.ok(g.SwitchOff(w.t.Context(), gate.Scope{Workload: "guidance"}, short))
 		w.ok(g.SwitchOff(w.t.Context(), gate.Scope{}, long))
 		w.ok(g.SwitchOff(w.t.Context(), gate.Scope{Dependency: dep}, long))
 		w.ok(g.SwitchOn(w.t.Context(), gate.Scope{Dependency: dep}, gate.Order{Owner: "ola", Note: "works again"}))
-		w.pass(150 * time.Millisecond)
+		w.pass(650 * time.Millisecond)
 		got, err := g.Switches(w.t.Context())
 		w.ok(err)
 		if len(got.Off) != 1 || got.Off[0].Action != "off" || got.Off[0].Scope != (gate.Scope{}) || got.Off[0].Owner != "kari" ||
@@ -94,7 +94,7 @@ func TestPause_WaitsUntilItsEndAndSaysWhoAndWhy(t *testing.T) {
 		s.Busy = 50 * time.Millisecond
 		g, h := w.gate(s), w.gate(s)
 		running := w.mustGo(g, w.first())
-		o := w.order(400 * time.Millisecond)
+		o := w.order(time.Second)
 		w.ok(g.Pause(w.t.Context(), dep, o))
 		for _, a := range []gate.Ask{w.first(), w.again(), w.manual()} {
 			got := w.mustNot(h, a, gate.Wait, gate.DependencyPaused)
@@ -109,7 +109,7 @@ func TestPause_WaitsUntilItsEndAndSaysWhoAndWhy(t *testing.T) {
 		if !st.PausedUntil.Equal(o.Until) || st.PauseOwner != "kari" || st.PauseNote != "provider is down" {
 			w.t.Errorf("paused: %+v", st)
 		}
-		w.pass(400 * time.Millisecond)
+		w.pass(time.Second)
 		w.call(h, w.first(), gate.OK())
 		if st := w.inspect(h); !st.PausedUntil.IsZero() || st.PauseOwner != "" {
 			w.t.Errorf("after the pause: %+v", st)

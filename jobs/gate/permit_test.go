@@ -61,7 +61,7 @@ func TestPermit_S4_21_FirstCallsGoBeforeRepeatedOnes(t *testing.T) {
 func TestPermit_ADeadHoldersPlaceReturns(t *testing.T) {
 	each(t, func(w *world) {
 		s := gate.Defaults()
-		s.Concurrency, s.Probes, s.Lease, s.FirstReserve = 2, 1, 200*time.Millisecond, 0
+		s.Concurrency, s.Probes, s.Lease, s.FirstReserve = 2, 1, 700*time.Millisecond, 0
 		g := w.gate(s)
 		dead := w.mustGo(g, w.first())
 		long := w.first()
@@ -84,11 +84,11 @@ func TestPermit_ADeadHoldersPlaceReturns(t *testing.T) {
 func TestPermit_RenewedByItsHolder(t *testing.T) {
 	each(t, func(w *world) {
 		s := gate.Defaults()
-		s.Lease, s.Longest = 300*time.Millisecond, time.Second
+		s.Lease, s.Longest = time.Second, 1500*time.Millisecond
 		g := w.gate(s)
 		p := w.mustGo(g, w.first())
 		began, ends := w.now(), p.ExpiresAt
-		for w.now().Sub(began) < 500*time.Millisecond {
+		for w.now().Sub(began) < 1200*time.Millisecond {
 			w.pass(50 * time.Millisecond)
 			next, err := g.Renew(w.t.Context(), gate.Permit{Dependency: p.Dependency, ID: p.ID}) // what another process knows
 			if err != nil {
@@ -102,7 +102,7 @@ func TestPermit_RenewedByItsHolder(t *testing.T) {
 		if st := w.inspect(g); st.InUse != 1 {
 			w.t.Errorf("%d permits, want the one that is renewed", st.InUse)
 		}
-		if most := ends.Add(700 * time.Millisecond); p.ExpiresAt.After(most) {
+		if most := ends.Add(500 * time.Millisecond); p.ExpiresAt.After(most) {
 			w.t.Errorf("ends %s, past its longest life %s", p.ExpiresAt, most)
 		}
 		w.report(g, p, gate.OK())
