@@ -66,10 +66,10 @@ func (d *document) classify() classificationOutput {
 
 func (d *document) weight(s *sentence, opening int) float64 {
 	switch {
-	case len(s.terms) < 3:
-		return 0.5
 	case len(d.turns) == 1:
 		return 1
+	case len(s.terms) < 3:
+		return 0.5
 	case s.turn <= opening:
 		return 2
 	case d.turns[s.turn].speaker == "assistant":

@@ -26,9 +26,9 @@ func large(n int) string {
 	return b.String()
 }
 
-// Inputs that made a segmenter or one of our own loops quadratic. Four times as
-// much input may take ten times as long, but not sixteen times; both sizes are
-// measured at the same moment, so that a busy machine does not count.
+// Inputs that made a segmenter or one of our own loops quadratic. Eight times as
+// much input may take twenty-four times as long, but not sixty-four times; both sizes
+// are measured at the same moment, so that a busy machine does not count.
 func TestLocalIsLinear(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several MiB")
@@ -56,15 +56,15 @@ func TestLocalIsLinear(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			small, big := make(1<<18), make(1<<20)
-			var four, one time.Duration
-			for range 5 { // a slow moment may hit once, not five times
-				one, four = took(small), took(big)
-				if four <= 10*one || four < 50*time.Millisecond {
+			small, big := make(1<<18), make(1<<21)
+			var one, eight time.Duration
+			for range 4 { // a slow moment may hit once, not four times
+				one, eight = took(small), took(big)
+				if eight <= 24*one || eight < 100*time.Millisecond {
 					return
 				}
 			}
-			t.Errorf("a quarter of a MiB took %s, a MiB %s", one, four)
+			t.Errorf("a quarter of a MiB took %s, two MiB %s", one, eight)
 		})
 	}
 }

@@ -72,6 +72,19 @@ func TestLocalPlaysEachStep(t *testing.T) {
 	}
 }
 
+// The layers above write into the errors they get.
+func TestLocalErrorsAreTheCallersOwn(t *testing.T) {
+	l := simulated(t, "503")
+	for range 2 {
+		_, err := l.Generate(t.Context(), hello)
+		var e *Error
+		if !errors.As(err, &e) || e.RetryAfter != 0 {
+			t.Fatalf("got %+v", err)
+		}
+		e.RetryAfter = time.Hour
+	}
+}
+
 func TestLocalCutKnowsItsUsage(t *testing.T) {
 	r, err := simulated(t, "cut").Generate(t.Context(), hello)
 	var e *Error
@@ -279,7 +292,6 @@ func TestLocalConcurrentCalls(t *testing.T) {
 				t.Errorf("got %v", err)
 				return
 			}
-			e.RetryAfter = time.Duration(i) // the error is the caller's own
 			mu.Lock()
 			seen[e.Status]++
 			mu.Unlock()

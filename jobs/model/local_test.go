@@ -247,6 +247,21 @@ func TestLocalSummaryJoinsItsSentences(t *testing.T) {
 	}
 }
 
+func TestLocalCleans(t *testing.T) {
+	for in, want := range map[string]string{
+		"a\u202eb\u202cc \u2066d\u2069 \u200ee": "abc d \u200ee",
+		"a\r\nb\rc\u2028d\u0085e\vf":            "a\nb\nc\nd\ne\nf",
+		"a\x00b\x1bc\td\u00a0e\u3000f":          "a b c d e f",
+		"\xff\xfea \xc3":                        "\uFFFD\uFFFDa \uFFFD",
+		"\ufeffa\u00adb":                        "ab",
+		"👩\u200d👧 می\u200cخواهم":                "👩\u200d👧 می\u200cخواهم",
+	} {
+		if got := clean(in); got != want {
+			t.Errorf("clean(%q): got %q, want %q", in, got, want)
+		}
+	}
+}
+
 func TestLocalSentences(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string
@@ -325,6 +340,20 @@ func TestLocalLanguage(t *testing.T) {
 			t.Errorf("%s: got language %q, want %q", name, got, want)
 		}
 	}
+	// Chance hits are no language, and every text has topics.
+	for name, s := range map[string]string{
+		"Russian":  "Новый офис откроется в сентябре. Там будут работать сорок человек.",
+		"Turkish":  "Kütüphane pazartesi günü yeni binasına taşındı. Öğrenciler akşam saatlerinde de kitap ödünç alabilecek.",
+		"hiragana": odd["hiragana"],
+	} {
+		d := read(text(s), "")
+		if d.lex != nil && name != "hiragana" {
+			t.Errorf("%s: got language %q, want none", name, d.lex.tag)
+		}
+		if len(d.df) < 5 {
+			t.Errorf("%s: got %d topics", name, len(d.df))
+		}
+	}
 	// A sentence that is both: the hint decides.
 	const both = "Kaffe og te er på bordet"
 	for _, hint := range []string{"da", "nb", "no-NO"} {
@@ -346,6 +375,8 @@ func TestLocalClassifies(t *testing.T) {
 		"متى يفتح المكتب غدا؟":                                               "question",
 		"Когда откроется новый офис?":                                        "question",
 		"The app crashes when I open a large file. Nothing helps.":           "problem",
+		"The app crashes on start. I use version 4.2 on an old laptop.":      "problem",
+		"Should we keep the old logo? We agreed to keep it.":                 "decision",
 		"Appen krasjer hver gang jeg åpner kartet.":                          "problem",
 		"登录页面打不开，一直显示错误。":                                                    "problem",
 		"Kannst du mir bitte die Rechnung für März schicken?":                "request",

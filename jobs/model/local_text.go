@@ -49,7 +49,7 @@ type turn struct {
 // too: a quotation that holds only the first of a pair would turn the rest of
 // the reader's page around.
 func clean(s string) string {
-	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\r\n", "\n")
+	s = strings.ReplaceAll(s, "\r\n", "\n")
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n', r == '\r', r == '\v', r == '\f', r == 0x85, r == 0x2028, r == 0x2029:
@@ -59,7 +59,7 @@ func clean(s string) string {
 		case unicode.IsControl(r), unicode.IsSpace(r):
 			return ' '
 		}
-		return r
+		return r // Map has made U+FFFD of what is no UTF-8
 	}, s)
 }
 
