@@ -111,8 +111,9 @@ func TestSigtermClosesStreamsCleanlyAndFinishesTheCall(t *testing.T) {
 func TestReadinessGoesOffFirst(t *testing.T) {
 	t.Parallel()
 	p := serve(t, map[string]string{"TIDINGS_DRAIN": "15s"}, "dev")
-	s := openStream(t, p.session("abc-123")+"/status", "")
-	s.until("idle")
+	for _, id := range []string{"a", "b"} { // one is closed at once, the other in the middle of the window
+		openStream(t, p.session(id)+"/status", "").until("idle")
+	}
 	p.signal(syscall.SIGTERM)
 	for deadline := time.Now().Add(wait); ; {
 		res, err := http.Get(p.ops + "/readyz")
