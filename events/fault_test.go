@@ -58,8 +58,11 @@ func (c *counts) want(t *testing.T, why events.Cause, times int) {
 type watchful struct {
 	events.Log
 	read   atomic.Int32
-	within func() // called with the answer known and not yet given
+	within atomic.Pointer[func()]
 }
+
+// during lets f run within the next read, with the answer known and not given.
+func (w *watchful) during(f func()) { w.within.Store(&f) }
 
 func (w *watchful) After(ctx context.Context, topic events.Topic, seq int64) ([]events.Transition, int64, bool, error) {
 	newer, head, known, err := w.Log.After(ctx, topic, seq)
@@ -75,18 +78,8 @@ func (w *watchful) Last(ctx context.Context, topics []events.Topic) ([]events.Tr
 
 func (w *watchful) pass() {
 	w.read.Add(1)
-	if w.within != nil {
-		w.within()
-	}
-}
-
-// once is f for the first caller alone; others do not wait for it.
-func once(f func()) func() {
-	var done atomic.Bool
-	return func() {
-		if !done.Swap(true) {
-			f()
-		}
+	if f := w.within.Swap(nil); f != nil {
+		(*f)()
 	}
 }
 
@@ -132,7 +125,7 @@ func TestCompletedWithinTheFirstRead_I01(t *testing.T) {
 			synctest.Wait()
 			first := eventstest.Append(t, memory, topicOf("s"), "j1", events.Queued, events.Processing)
 			var completed []events.Transition
-			log.within = once(func() {
+			log.during(func() {
 				completed = eventstest.Append(t, memory, topicOf("s"), "j1", events.Completed)
 				synctest.Wait() // the copy is there before the answer
 			})
@@ -156,7 +149,7 @@ func TestFloodWithinTheFirstRead_I01(t *testing.T) {
 		hub := run(t, log, events.HubOptions{Buffer: 4})
 		synctest.Wait()
 		all := eventstest.Append(t, memory, topicOf("s"), "j1", events.Queued, events.Processing)
-		log.within = once(func() {
+		log.during(func() {
 			for range 20 {
 				all = append(all, eventstest.Append(t, memory, topicOf("s"), "j1", events.Processing)...)
 			}
@@ -188,12 +181,12 @@ func TestReconnectWithinTheFirstRead_I01(t *testing.T) {
 		synctest.Wait()
 		first := eventstest.Append(t, memory, topicOf("s"), "j1", events.Queued)
 		var completed []events.Transition
-		log.within = once(func() {
+		log.during(func() {
 			lost.Store(true)
 			completed = eventstest.Append(t, memory, topicOf("s"), "j1", events.Processing)
 			lost.Store(false)
 			memory.Disconnect()
-			synctest.Wait()
+			time.Sleep(time.Second) // the comparison is over
 		})
 		s := subscribe(t, hub, topicOf("s"), 0, false)
 		start := time.Now()
@@ -273,6 +266,68 @@ func TestGapIsReadFromTheLogOnceForAllReaders(t *testing.T) {
 			t.Errorf("the log was read %d times, want once", reads)
 		}
 		observed.want(t, events.CauseGap, 1)
+	})
+}
+
+// The head was asked for before a copy came and is answered after it.
+func TestOldHeadIsNoLostTail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var observed counts
+		memory := eventstest.NewMemory(eventstest.MemoryOptions{})
+		log := &watchful{Log: memory}
+		hub := run(t, log, events.HubOptions{Observer: observed.observer()})
+		eventstest.Append(t, memory, topicOf("s"), "j1", events.Queued)
+		s := subscribe(t, hub, topicOf("s"), 0, false)
+		s.next(t)
+		within := make(chan []events.Transition, 1)
+		log.during(func() {
+			within <- eventstest.Append(t, memory, topicOf("s"), "j1", events.Processing)
+			synctest.Wait()
+		})
+		want := (<-within)[0]
+		if e := s.next(t); e.Transition != want || e.Reset {
+			t.Errorf("got %+v, want %+v", e, want)
+		}
+		s.nothing(t)
+		if observed.reset != 0 {
+			t.Error("an old answer was taken for lost data")
+		}
+	})
+}
+
+// A copy comes while the log is being read for a gap before it.
+func TestCopyDuringARepairIsNotForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lost atomic.Bool
+		memory := eventstest.NewMemory(eventstest.MemoryOptions{Fate: func(events.Topic, events.Transition) eventstest.Fate {
+			if lost.Load() {
+				return eventstest.Fate{}
+			}
+			return eventstest.Delivered()
+		}})
+		log := &watchful{Log: memory}
+		hub := run(t, log, events.HubOptions{})
+		s := subscribe(t, hub, topicOf("s"), 0, false)
+		s.next(t)
+		lost.Store(true)
+		all := eventstest.Append(t, memory, topicOf("s"), "j1", events.Queued)
+		lost.Store(false)
+		within := make(chan []events.Transition, 1)
+		log.during(func() {
+			within <- eventstest.Append(t, memory, topicOf("s"), "j1", events.Completed)
+			time.Sleep(time.Millisecond) // the copy is there
+		})
+		all = append(all, eventstest.Append(t, memory, topicOf("s"), "j1", events.Processing)...)
+		start := time.Now()
+		for _, want := range append(all, <-within...) {
+			if e := s.next(t); e.Transition != want || e.Reset {
+				t.Errorf("got %+v, want %+v", e, want)
+			}
+		}
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("it took %v, want it read again at once", took)
+		}
+		s.nothing(t)
 	})
 }
 
