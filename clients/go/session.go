@@ -257,6 +257,9 @@ func (s *Session) publish() {
 		s.next.NextTry, s.next.RetryFrom = s.onOwnClock(e)
 	}
 	s.next.CanRetry = s.next.CanRetry && !e.RefusesRetry
+	if s.next.Phase == Failed {
+		s.next.NextTry = time.Time{} // a refused stream: whatever it announced, nobody waits for it here
+	}
 
 	s.mu.Lock()
 	news := !s.published || s.status != s.next

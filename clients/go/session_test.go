@@ -78,6 +78,20 @@ func TestCountdownRunsOnTheClientsClock(t *testing.T) {
 	})
 }
 
+func TestARefusedStreamEndsTheCountdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, f := open(t)
+		stream := f.next(t).stream(t)
+		stream.event("retrying", `{"retry_in_ms":28500}`)
+		stream.breakOff()
+		f.next(t).reply(403, "{}")
+		synctest.Wait()
+		if got := s.Status(); got.Phase != tidings.Failed || !got.NextTry.IsZero() {
+			t.Errorf("phase %s with a countdown to %v", got.Phase, got.NextTry)
+		}
+	})
+}
+
 func TestRetryGivesUpAfterTenSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, f := open(t)

@@ -116,10 +116,10 @@ export class StatusSubscription implements AsyncIterable<SummaryStatus> {
   }
 
   /** Milliseconds until a job that is retrying goes on; null when there is no such time. */
-  readonly retryInMs = (): number | null => this.#left(this.#nextTryAt);
+  readonly retryInMs = (): number | null => this.#left(this.#status.nextTryAt);
 
   /** Milliseconds until the server takes a retry by hand; 0 for now. */
-  readonly retryAllowedInMs = (): number => this.#left(this.#retryFrom) ?? 0;
+  readonly retryAllowedInMs = (): number => this.#left(this.#status.retryFrom) ?? 0;
 
   /**
    * The user's "try again". Resolves to whether the server has accepted it; if not,
@@ -128,7 +128,7 @@ export class StatusSubscription implements AsyncIterable<SummaryStatus> {
   readonly retry = async (): Promise<boolean> => {
     if (this.#closed || !this.#status.canRetry) return false;
     const epoch = this.#epoch;
-    this.#problem = this.#retryFrom = null;
+    this.#problem = this.#nextTryAt = this.#retryFrom = null;
     this.#apply({ kind: "user_retry" });
     const problem = await this.#postRetry();
     if (this.#closed || epoch !== this.#epoch) return false; // a submission has come in between
@@ -296,7 +296,8 @@ export class StatusSubscription implements AsyncIterable<SummaryStatus> {
       ...state,
       canRetry: state.canRetry && event?.canRetry !== false,
       event,
-      nextTryAt: this.#nextTryAt,
+      // A refused stream: whatever it announced, nobody waits for it here.
+      nextTryAt: state.phase === "error" ? null : this.#nextTryAt,
       retryFrom: this.#retryFrom,
       problem: this.#problem,
     };

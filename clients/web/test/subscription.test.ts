@@ -103,6 +103,15 @@ describe("countdown", () => {
     await s.event("error", '{"retry_available_at":"2031-01-01T00:02:00.000Z","server_time":"2031-01-01T00:01:00.000Z"}');
     expect(subscription.retryAllowedInMs()).toBe(60_000);
   });
+
+  it("ends with a refused stream", async () => {
+    const s = await stream();
+    await s.event("retrying", '{"retry_in_ms":28500}');
+    await s.breakOff();
+    await (await server.next()).reply(403, "{}");
+    expect(subscription.getSnapshot()).toMatchObject({ phase: "error", nextTryAt: null });
+    expect(subscription.retryInMs()).toBeNull();
+  });
 });
 
 describe("retry", () => {
