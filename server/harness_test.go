@@ -195,6 +195,12 @@ type reader struct {
 	retry  string
 }
 
+func newReader(from io.Reader) *reader {
+	r := &reader{}
+	r.lines = bufio.NewReader(io.TeeReader(from, &r.raw))
+	return r
+}
+
 // message is one dispatched event. A block without data is none.
 type message struct {
 	id, event, data string
@@ -207,8 +213,8 @@ func (h *house) open(t *testing.T, path string, headers ...string) *reader {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &reader{status: resp.StatusCode, header: resp.Header, body: resp.Body}
-	r.lines = bufio.NewReader(io.TeeReader(resp.Body, &r.raw))
+	r := newReader(resp.Body)
+	r.status, r.header, r.body = resp.StatusCode, resp.Header, resp.Body
 	t.Cleanup(func() { resp.Body.Close() })
 	return r
 }

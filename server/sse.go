@@ -57,7 +57,7 @@ func newEmitter(log *slog.Logger, heartbeat, timeout time.Duration) *emitter {
 // return, and only then the stream goes.
 func (e *emitter) emit(w http.ResponseWriter, st *stream, f *feed) (written int64) {
 	id := strconv.FormatUint(e.ids.Add(1), 36)
-	out := &response{w: w, rc: http.NewResponseController(w), timeout: e.timeout, fail: st.end, taken: make(chan struct{}, 1)}
+	out := &response{w: w, rc: http.NewResponseController(w), timeout: e.timeout, fail: st.failed, taken: make(chan struct{}, 1)}
 	// r3labs gets a request of our making: it would read the client's
 	// Last-Event-ID, and refuse what is not a number.
 	r := (&http.Request{Method: http.MethodGet, URL: &url.URL{RawQuery: "stream=" + id}, Header: http.Header{}}).WithContext(st.ctx)
@@ -139,7 +139,7 @@ type response struct {
 	w       http.ResponseWriter
 	rc      *http.ResponseController
 	timeout time.Duration
-	fail    context.CancelCauseFunc
+	fail    func(*ending) // told once, of a write that failed
 	taken   chan struct{} // told once for each frame taken; has room for one
 
 	frame   bytes.Buffer

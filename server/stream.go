@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -52,6 +53,7 @@ type streams struct {
 type stream struct {
 	ctx     context.Context // the stream's life; its cause is an *ending, or the peer's going
 	end     context.CancelCauseFunc
+	failure atomic.Pointer[ending] // of a write, see failed
 	owner   string
 	in      *streams
 	timers  []*time.Timer
@@ -106,8 +108,18 @@ func (st *stream) leave() {
 	r.metrics.open.Dec()
 }
 
+// failed ends the stream because a write has failed. net/http has cancelled the
+// request by then, as if the peer had gone, so the reason is kept apart.
+func (st *stream) failed(e *ending) {
+	st.failure.CompareAndSwap(nil, e)
+	st.end(e)
+}
+
 // why returns the reason the stream ended, once its context has.
 func (st *stream) why() *ending {
+	if e := st.failure.Load(); e != nil {
+		return e
+	}
 	var e *ending
 	if errors.As(context.Cause(st.ctx), &e) {
 		return e
