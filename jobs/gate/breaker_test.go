@@ -295,7 +295,10 @@ func TestBreaker_I_85_FirstCallsAreSlowedDown(t *testing.T) {
 		for end := w.now().Add(10 * time.Minute); w.now().Before(end); asks++ {
 			got := w.ticket(g, w.first())
 			if got.Verdict == gate.Go {
-				calls++
+				// 10 calls open it; then one probe per opening of 15, 30, 60, 120, ... s.
+				if calls++; calls > 20 {
+					w.t.Fatalf("%d calls within ten minutes of failures, asked %d times", calls, asks)
+				}
 				w.report(g, got.Permit, gate.Failed(retry.Overloaded, 0))
 				w.pass(10 * time.Millisecond)
 				continue
@@ -304,10 +307,6 @@ func TestBreaker_I_85_FirstCallsAreSlowedDown(t *testing.T) {
 				w.t.Fatalf("a wait that does not wait: %+v", got)
 			}
 			w.pass(got.In)
-		}
-		// 10 calls open it; then one probe per opening of 15, 30, 60, 120, ... s.
-		if calls > 20 {
-			w.t.Errorf("%d calls in ten minutes of failures, asked %d times", calls, asks)
 		}
 	})
 }

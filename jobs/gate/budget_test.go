@@ -95,7 +95,10 @@ func TestBudget_I_87_OneBucketPerDependencyAndClass(t *testing.T) {
 		for range 5 {
 			w.call(g, w.manual(), gate.OK())
 		}
-		w.mustNot(g, w.manual(), gate.Stop, gate.RetryBudget)
+		got := w.mustNot(g, w.manual(), gate.Stop, gate.RetryBudget)
+		if got.In < 1900*time.Second || got.In > 2000*time.Second {
+			w.t.Errorf("a manual token by time alone is promised in %s, want about 2000 s", got.In)
+		}
 		w.call(g, w.first(), gate.OK())
 	})
 }

@@ -233,4 +233,18 @@ func TestKeys_AreBoundedAndEnd(t *testing.T) {
 			w.t.Errorf("after 9 days there are %q", keys)
 		}
 	})
+	inBubble(t, func(w *world) { // permits that are never all back at once
+		s := gate.Defaults()
+		s.Longest = time.Hour
+		g := w.gate(s)
+		for range 4 {
+			a := w.first()
+			a.Lease = time.Hour
+			w.mustGo(g, a)
+			w.pass(40 * time.Minute)
+		}
+		if ttl := w.redis.PTTL(w.t.Context(), "tidings:{gate/"+dep+"}:permits").Val(); ttl < 8*24*time.Hour-2*time.Hour {
+			w.t.Errorf("the permits end in %s though they are in use", ttl)
+		}
+	})
 }
