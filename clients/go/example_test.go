@@ -38,7 +38,10 @@ func ExampleClient_Open() {
 	session := client.Open(ctx, "session-1")
 	defer session.Close()
 	for status := range session.Updates() {
-		fmt.Println(texts.Get(status.MessageKey), time.Until(status.NextTry))
+		fmt.Println(texts.Get(status.MessageKey))
+		if !status.NextTry.IsZero() {
+			fmt.Println("next try in", time.Until(status.NextTry))
+		}
 		if status.CanRetry {
 			var refused *tidings.HTTPError
 			if err := session.Retry(ctx); errors.As(err, &refused) {
