@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,6 +61,17 @@ type Queue interface {
 	Restore(ctx context.Context, queue string) error
 	// Workers is how many live processes serve the queue.
 	Workers(ctx context.Context, queue string) (int, error)
+}
+
+// Routes names the workloads that outside workers do.
+type Routes []string
+
+// Queue is the queue that a workload's tasks wait in.
+func (r Routes) Queue(w Workload) string {
+	if slices.Contains(r, w.Name) {
+		return OutsideQueue
+	}
+	return w.Queue
 }
 
 // Handler does one task and says what comes next.

@@ -114,7 +114,7 @@ func (r *Rescuer) Round(ctx context.Context) (int, error) {
 // Tidy does what is due for a queue as a whole: registers names that Asynq has
 // lost, and deletes old failed tasks.
 func (r *Rescuer) Tidy(ctx context.Context) {
-	for _, queue := range QueueNames() {
+	for _, queue := range append(QueueNames(), OutsideQueue) {
 		if err := r.Queue.Restore(ctx, queue); err != nil {
 			r.Log.WarnContext(ctx, "a queue's name could not be restored", "queue", queue, "error", err)
 		}

@@ -32,6 +32,8 @@ type ServiceOptions struct {
 	Queue    Queue
 	Settings retry.Settings
 	Limits   Limits
+	// Outside names the workloads that outside workers do.
+	Outside Routes
 	// Dependency names the model that serves the jobs.
 	Dependency string
 	// Simulate reads a submit's steps for the local model and returns what makes
@@ -132,7 +134,7 @@ func (s *Service) Submit(ctx context.Context, r Submit) (Accepted, error) {
 			s.leave(ctx, r.Topic, got.Old, 0) // its input has made way for the new one
 		}
 		play()
-		s.enqueue(ctx, Task{Topic: r.Topic, JobID: job, Run: 1, Queue: w.Queue}, time.Time{})
+		s.enqueue(ctx, Task{Topic: r.Topic, JobID: job, Run: 1, Queue: s.Outside.Queue(w)}, time.Time{})
 		s.Log.InfoContext(ctx, "job accepted", "job", job, "workload", w.Name, "bytes", len(input))
 		return Accepted{JobID: job, Status: events.Queued}, nil
 	case "live":
@@ -217,11 +219,11 @@ func (s *Service) Retry(ctx context.Context, topic events.Topic) (Accepted, erro
 		}
 		s.Metrics.admitted(w.Name)
 		s.leave(ctx, topic, got.Old, 0)
-		s.enqueue(ctx, Task{Topic: topic, JobID: job, Run: 1, Queue: w.Queue}, time.Time{})
+		s.enqueue(ctx, Task{Topic: topic, JobID: job, Run: 1, Queue: s.Outside.Queue(w)}, time.Time{})
 		s.Log.InfoContext(ctx, "job retried by hand", "job", job, "failed_job", got.Old, "workload", w.Name)
 		return Accepted{JobID: job, Status: events.Queued}, nil
 	case "run_now":
-		s.runNow(ctx, Task{Topic: topic, JobID: got.JobID, Run: got.Run, Queue: w.Queue})
+		s.runNow(ctx, Task{Topic: topic, JobID: got.JobID, Run: got.Run, Queue: s.Outside.Queue(w)})
 		return Accepted{JobID: got.JobID, Status: events.Queued}, nil
 	case "live":
 		return Accepted{JobID: got.JobID, Status: events.Status(got.Status), Live: true}, nil

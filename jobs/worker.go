@@ -78,26 +78,13 @@ func NewWorker(o WorkerOptions) (*Worker, error) {
 // Listen stops attempts of jobs that are cancelled, until ctx ends. What it
 // misses the renewal of the lease finds within a third of it.
 func (w *Worker) Listen(ctx context.Context) {
-	sub := w.Store.client.Subscribe(ctx, cancels)
-	defer sub.Close()
-	for {
-		m, err := sub.ReceiveMessage(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		if err != nil {
-			select {
-			case <-ctx.Done():
-			case <-time.After(time.Second):
-			}
-			continue
-		}
+	listen(ctx, w.Store.client, cancels, func(job string) {
 		w.mu.Lock()
-		if cancel := w.running[w.byJob[m.Payload]]; cancel != nil {
+		defer w.mu.Unlock()
+		if cancel := w.running[w.byJob[job]]; cancel != nil {
 			cancel(errCancelled)
 		}
-		w.mu.Unlock()
-	}
+	})
 }
 
 // Drain makes no new claims. Running attempts may go on for the grace; then

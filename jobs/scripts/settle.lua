@@ -1,12 +1,27 @@
 -- settle ends an attempt. Safe to repeat with the same token: the first
 -- settlement's answer comes again, whatever has happened since.
+-- KEYS 6 with an outside worker's report alone: what each attempt was reported as (hash). Then
+--    the order is: a repeat of the same report; another report; worker, token, lease, attempt.
 -- a: job, token, kind (completed | retrying | queued | error), lines (ledger),
 --    reason, outcome, can_retry, delay_ms, hint_ms, save_ms, input_ms, document_ms,
 --    wait_ms (queued: not before), retry_ms (error: no manual retry before), new_run (the queue's task cannot carry on)
+--    attempt, print, worker (a report: the attempt, what it says, who says it)
 -- ARGV 4: the document without its version
--- -> code ok | lost; status, outcome, reason, at (next_retry or not_before), run, version, attempt
+-- -> code ok | lost | conflict (a report that says something else); status, outcome, reason, at (next_retry or not_before), run, version, attempt
 local r, now = record(), now_ms()
-if r.job == a.job and r.settled == a.token then return r.settled_as end
+local reports = KEYS[6]
+if reports then
+  local known = redis.call('HGET', reports, str(a.attempt))
+  if known then
+    known = cjson.decode(known)
+    if known.token ~= a.token then return reply{code = 'lost'} end
+    if known.print ~= a.print then return reply{code = 'conflict'} end
+    return known.answer
+  end
+  if r.worker ~= a.worker or num(r.lease) <= now or num(r.attempts) ~= a.attempt then return reply{code = 'lost'} end
+elseif r.job == a.job and r.settled == a.token then
+  return r.settled_as
+end
 local l = live(r)
 if not l or r.job ~= a.job or r.token ~= a.token then return reply{code = 'lost'} end
 
@@ -18,6 +33,10 @@ local function settled(answer)
   local text = reply(answer)
   note(a.lines)
   set(r, {settled = a.token, settled_as = text})
+  if reports then
+    redis.call('HSET', reports, str(a.attempt), cjson.encode{token = a.token, print = a.print, answer = text})
+    redis.call('PEXPIRE', reports, TTL)
+  end
   return text
 end
 local free = {token = '', lease = '', worker = ''}

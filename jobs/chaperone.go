@@ -1,0 +1,103 @@
+package jobs
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tidings/tidings/events"
+)
+
+// chaperoneLook is how often a chaperone looks although nothing was published;
+// an offer that got lost is made anew then.
+const chaperoneLook = 5 * time.Second
+
+// Chaperone is the handler of an outside job's task: it offers the job, waits
+// until the attempt is settled, and tells the queue what the record says is
+// next. It holds no model slot; hub tells it of transitions. When ctx ends (the
+// process drains) it hands the task back for another process to take.
+func (o *Outside) Chaperone(drain context.Context, hub *events.Hub) Handler {
+	return func(ctx context.Context, t Task) Verdict {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(drain, cancel)()
+		sub, err := hub.Subscribe(ctx, t.Topic, 0, false)
+		if err != nil {
+			return Uncounted(time.Now().Add(busyPause), string(events.StorageFault))
+		}
+		defer sub.Close()
+		for arrived := true; ; arrived = false {
+			v, over := o.watch(ctx, t, arrived)
+			if over {
+				return v
+			}
+			look, done := context.WithTimeout(ctx, chaperoneLook)
+			_, err := sub.Next(look)
+			done()
+			if ctx.Err() != nil {
+				o.withdraw(context.WithoutCancel(ctx), t)
+				return Uncounted(time.Now().Add(busyPause), string(events.Draining))
+			}
+			if err != nil && look.Err() == nil {
+				return Uncounted(time.Now().Add(busyPause), string(events.StorageFault))
+			}
+		}
+	}
+}
+
+// watch looks at the job once: over with a verdict, or still to be waited for.
+// arrived is set when the task has just come.
+func (o *Outside) watch(ctx context.Context, t Task, arrived bool) (v Verdict, over bool) {
+	record, last, err := o.Store.look(ctx, t.Topic)
+	var now time.Time
+	if err == nil {
+		now, err = o.Store.now(ctx)
+	}
+	if err != nil {
+		return Verdict{}, false
+	}
+	due := fromMS(max(number(record["next_retry"]), number(record["not_before"])))
+	wait := due.Sub(now)
+	switch {
+	case record["job"] != t.JobID || last.JobID != t.JobID || number(record["run"]) != int64(t.Run):
+		return Dropped(), true
+	case last.Status == events.Completed:
+		return Done(), true
+	case last.Status == events.Failed:
+		return Final(string(last.Outcome) + ": " + string(last.Reason)), true
+	case record["token"] != "": // claimed; the rescuer looks after a lost lease
+		return Verdict{}, false
+	case due.IsZero() || wait <= 0:
+		o.offer(ctx, t, now)
+		return Verdict{}, false
+	case !arrived:
+		return Again(time.Now().Add(wait), string(last.Reason)), true
+	case wait <= 2*time.Second || number(record["hint"]) > now.UnixMilli() || number(record["not_before"]) > now.UnixMilli():
+		return Uncounted(time.Now().Add(wait), "early"), true
+	}
+	// Somebody ran the task before its planned time: it is the operator's to
+	// shorten, and it is told.
+	_, _, err = o.Store.run(ctx, "rescue", t.Topic, args{"job": t.JobID, "seq": strconv.FormatInt(last.Seq, 10), "action": "adopt"}, nil)
+	if err == nil {
+		o.offer(ctx, t, now)
+	}
+	return Verdict{}, false
+}
+
+// offer lets outside workers claim the task's job. Repeating it changes nothing.
+func (o *Outside) offer(ctx context.Context, t Task, now time.Time) {
+	pipe := o.Store.client.Pipeline()
+	pipe.ZAddNX(ctx, offersKey(t.Topic.Workload), redis.Z{Score: float64(now.UnixMilli()), Member: member(t.Topic, t.ID())})
+	pipe.Publish(ctx, offers, t.Topic.Workload)
+	if _, err := pipe.Exec(ctx); err != nil {
+		o.Log.WarnContext(ctx, "an offer waits for the next look", "job", t.JobID, "error", err)
+	}
+}
+
+func (o *Outside) withdraw(ctx context.Context, t Task) {
+	if err := o.Store.client.ZRem(ctx, offersKey(t.Topic.Workload), member(t.Topic, t.ID())).Err(); err != nil {
+		o.Log.WarnContext(ctx, "an offer outlives its chaperone", "job", t.JobID, "error", err)
+	}
+}
