@@ -44,21 +44,21 @@ type settings struct {
 	QueuesWrite  bool     `group:"Who may call" env:"TIDINGS_QUEUES_WRITE" help:"Let operators change tasks on the queues' web page and not only look."`
 
 	Model            string        `group:"Model" env:"TIDINGS_MODEL" default:"local" help:"Which model writes. local needs no key and no network, and is the only one in this version."`
+	ModelName        string        `group:"Model" env:"ANTHROPIC_MODEL" placeholder:"NAME" help:"The model's name when TIDINGS_MODEL gives only the provider, anthropic."`
+	ModelBaseURL     string        `group:"Model" env:"TIDINGS_MODEL_BASE_URL" placeholder:"URL" help:"Another address for the model's provider."`
 	LocalLatency     time.Duration `group:"Model" env:"TIDINGS_LOCAL_LATENCY" type:"span" from:"0s" to:"30s" default:"1s" help:"How long the local model takes in dev, so that there is something to watch."`
 	ModelConcurrency int           `group:"Model" env:"TIDINGS_MODEL_CONCURRENCY" type:"whole" from:"1" to:"10000" default:"100" help:"Calls that all processes together make to the model at the same time."`
 	RetryBurst       int           `group:"Model" env:"TIDINGS_RETRY_BURST" type:"whole" from:"4" to:"10000" default:"100" help:"Repeated calls that all processes together have in reserve. It fills by 1 a second and 0.2 for each first call."`
-	ModelBaseURL     string        `group:"Model" env:"TIDINGS_MODEL_BASE_URL" placeholder:"URL" help:"Another address for the model's provider."`
-	ModelName        string        `group:"Model" env:"ANTHROPIC_MODEL" placeholder:"NAME" help:"The model's name when TIDINGS_MODEL gives only the provider, anthropic."`
 
 	Calls         int           `group:"Retries in the call" env:"TIDINGS_CALLS,AI_MODEL_RETRY_ATTEMPTS" type:"whole" from:"1" to:"5" default:"3" help:"Calls in one attempt, the first included."`
 	FirstPause    time.Duration `name:"call-first-pause" group:"Retries in the call" env:"TIDINGS_CALL_FIRST_PAUSE,AI_MODEL_RETRY_INITIAL_DELAY_SECONDS" type:"span" from:"1ms" to:"5s" default:"1s" help:"Longest first pause between two calls. Further ones double, up to 8s."`
 	CallBudget    time.Duration `group:"Retries in the call" env:"TIDINGS_CALL_BUDGET,AI_MODEL_TIMEOUT_SECONDS" type:"span" from:"100ms" to:"5m" default:"45s" help:"Time for all calls and pauses of one attempt. Twice that for long workloads."`
-	CallJitter    string        `group:"Retries in the call" env:"TIDINGS_CALL_JITTER" default:"full" help:"Which part of a pause is left to chance: full, or a fraction such as 0.25."`
+	CallJitter    string        `group:"Retries in the call" env:"TIDINGS_CALL_JITTER" default:"full" bounds:"full, or 0 to 1" help:"Which part of a pause is left to chance."`
 	CallAllowance int           `group:"Retries in the call" env:"TIDINGS_CALL_ALLOWANCE" type:"whole" from:"1" to:"100" default:"12" help:"Calls that one job may make in all its attempts, stored with the job."`
 
 	QueueAttempts int           `group:"Retries by the queue" env:"TIDINGS_QUEUE_ATTEMPTS" type:"whole" from:"1" to:"10" default:"4" help:"Attempts at one job, the first included."`
-	QueueDelays   string        `group:"Retries by the queue" env:"TIDINGS_QUEUE_DELAYS" default:"30s,60s,120s" help:"Waits between attempts: a list whose last one repeats, or exp:10s..5m for 10, 20, 40 s and so on."`
-	QueueJitter   string        `group:"Retries by the queue" env:"TIDINGS_QUEUE_JITTER" default:"0" help:"By which fraction those waits may grow, up to 0.1."`
+	QueueDelays   string        `group:"Retries by the queue" env:"TIDINGS_QUEUE_DELAYS" default:"30s,60s,120s" bounds:"each 10ms to 1h" help:"Waits between attempts: a list whose last one repeats, or exp:10s..5m for 10, 20, 40 s and so on."`
+	QueueJitter   string        `group:"Retries by the queue" env:"TIDINGS_QUEUE_JITTER" default:"0" bounds:"0 to 0.1" help:"By which fraction those waits may grow."`
 	Deadline      time.Duration `group:"Retries by the queue" env:"TIDINGS_DEADLINE" type:"span" from:"1s" to:"16h" default:"10m" help:"How long a job may take from its acceptance. Half as much again for long workloads."`
 
 	Heartbeat    time.Duration `group:"Streams" env:"TIDINGS_HEARTBEAT" type:"span" from:"10ms" to:"1m" default:"15s" help:"How often an idle stream sends a comment."`
@@ -219,11 +219,19 @@ func word(c *kong.DecodeContext) (string, error) {
 	return strings.TrimSpace(text), err
 }
 
+// bounds says what a setting may be, where its help does not.
+func bounds(v *kong.Value) string {
+	if from := v.Tag.Get("from"); from != "" {
+		return from + " to " + v.Tag.Get("to")
+	}
+	return v.Tag.Get("bounds")
+}
+
 // describe adds bounds and names in the environment to a flag's help.
 func describe(v *kong.Value) string {
 	help, notes := v.Help, []string{}
-	if from := v.Tag.Get("from"); from != "" {
-		notes = append(notes, from+" to "+v.Tag.Get("to"))
+	if b := bounds(v); b != "" {
+		notes = append(notes, b)
 	}
 	for _, env := range v.Tag.Envs {
 		notes = append(notes, "$"+env)

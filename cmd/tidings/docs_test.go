@@ -1,0 +1,110 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// What documents say about settings is made from the settings, and a link must
+// lead somewhere.
+
+// settingsTable writes the settings of these groups, or of all, as documents
+// show them.
+func settingsTable(t *testing.T, groups ...string) string {
+	t.Helper()
+	parser, err := newParser(&commandLine{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, command := range parser.Model.Children {
+		if command.Name != "serve" {
+			continue
+		}
+		group := ""
+		for _, f := range command.Flags {
+			if f.Group == nil || len(groups) > 0 && !slices.Contains(groups, f.Group.Title) {
+				continue
+			}
+			if f.Group.Title != group {
+				group = f.Group.Title
+				b.WriteString("| **" + group + "** | | | |\n")
+			}
+			names := make([]string, len(f.Tag.Envs))
+			for i, env := range f.Tag.Envs {
+				names[i] = "`" + env + "`"
+			}
+			value, may := "", bounds(f.Value)
+			if f.Default != "" {
+				value = "`" + f.Default + "`"
+			}
+			if f.Enum != "" {
+				may = strings.ReplaceAll(f.Enum, ",", ", ")
+			}
+			b.WriteString("| " + strings.Join(names, ", ") + " | " + value + " | " + may + " | " + f.Help + " |\n")
+		}
+	}
+	return "| name | default | range | what it is |\n| --- | --- | --- | --- |\n" + b.String()
+}
+
+func document(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../..", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestDocumentedSettingsAreTheRealOnes(t *testing.T) {
+	for name, groups := range map[string][]string{
+		"docs/operations.md": nil,
+		"README.md":          {"Retries in the call", "Retries by the queue"},
+	} {
+		if want := settingsTable(t, groups...); !strings.Contains(document(t, name), want) {
+			t.Errorf("%s should contain this table:\n%s", name, want)
+		}
+	}
+	for _, secret := range secretNames() {
+		if !strings.Contains(document(t, "docs/operations.md"), "`"+secret+"`") {
+			t.Errorf("docs/operations.md does not name %s", secret)
+		}
+	}
+}
+
+func TestReadmeShowsWhatDevPrints(t *testing.T) {
+	var b strings.Builder
+	greet(&b, "http://127.0.0.1:8080", "http://127.0.0.1:8081", true)
+	readme := document(t, "README.md")
+	for line := range strings.Lines(b.String()) {
+		if line = strings.TrimSpace(line); strings.Contains(line, "curl") && !strings.Contains(readme, strings.TrimSuffix(line, " \\")) {
+			t.Errorf("README.md does not have the line\n%s", line)
+		}
+	}
+	for target := range strings.FieldsSeq("run test test-slow test-go race bench lint fuzz-short") {
+		if !regexp.MustCompile(`(?m)^` + target + `:.*## `).MatchString(document(t, "Makefile")) {
+			t.Errorf("the Makefile has no documented target %s", target)
+		}
+	}
+}
+
+func TestLinksInDocumentsLeadSomewhere(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#\s]+)(#[^)\s]*)?\)`)
+	eachFile(t, func(name string, text []byte) {
+		if !strings.HasSuffix(name, ".md") {
+			return
+		}
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join("../..", filepath.Dir(name), m[1])); err != nil {
+				t.Errorf("%s: the link to %s leads nowhere", name, m[1])
+			}
+		}
+	})
+}
