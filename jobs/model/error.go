@@ -19,7 +19,8 @@ type Error struct {
 	Kind retry.Kind
 	// Status is the provider's HTTP status, 0 if there was none.
 	Status int
-	// Type is the provider's own error type, such as "overloaded_error".
+	// Type is the provider's own error type, such as "overloaded_error", if
+	// ErrorTypes knows it, or our name for what has none.
 	Type string
 	// RetryAfter is the provider's wait hint counted from the answer; 0 is none.
 	RetryAfter time.Duration
@@ -27,6 +28,8 @@ type Error struct {
 	RequestID string
 	// Usage is what the failed call is known to have used.
 	Usage Usage
+	// Advice says what an operator can change; it is our own text.
+	Advice string
 	// Cause is for errors.Is and errors.As; Error does not print it.
 	Cause error
 }
@@ -40,8 +43,14 @@ func (e *Error) Error() string {
 		}
 		s += ")"
 	}
+	if e.Status == 0 && e.Type != "" {
+		s += " (" + e.Type + ")"
+	}
 	if e.RetryAfter > 0 {
 		s += fmt.Sprintf(", wait %s", e.RetryAfter)
+	}
+	if e.Advice != "" {
+		s += ": " + e.Advice
 	}
 	return s
 }

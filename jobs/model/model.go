@@ -15,7 +15,7 @@ type Provider interface {
 	Generate(ctx context.Context, r Request) (Response, error)
 
 	// Dependency names what budgets and breakers are kept for: provider and
-	// model, such as "anthropic/claude-sonnet-4-5" or "local".
+	// model, such as "openai/<name>", or "local".
 	Dependency() string
 }
 

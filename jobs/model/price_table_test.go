@@ -4,7 +4,7 @@ import "testing"
 
 // A wrong row costs nobody an error message, so the rows are checked as such.
 func TestPriceTable(t *testing.T) {
-	_, rows := prices()
+	rows := ListPrices().rows
 	type key struct {
 		dependency string
 		above      int64

@@ -63,6 +63,7 @@ type Retrying struct {
 	settings retry.Settings
 	random   func() float64
 	prices   []price
+	window   int64
 }
 
 // NewRetrying wraps a provider. random gives numbers from 0 up to but not 1,
@@ -72,7 +73,15 @@ func NewRetrying(p Provider, s retry.Settings, random func() float64) *Retrying 
 	if p == nil || random == nil {
 		panic("model: NewRetrying needs a provider and a random source")
 	}
-	return &Retrying{provider: p, settings: s, random: random, prices: pricesOf(p.Dependency())}
+	return (&Retrying{provider: p, settings: s, random: random}).Priced(ListPrices())
+}
+
+// Priced takes prices and the model's window from another table than
+// ListPrices. It is for the time before the first call.
+func (r *Retrying) Priced(p *Prices) *Retrying {
+	r.prices = p.of(r.provider.Dependency())
+	r.window = windowOf(r.prices)
+	return r
 }
 
 // Dependency names what the calls are made to.
@@ -99,6 +108,8 @@ const leastFirst = time.Second
 //   - *Error: not to be repeated in the call, or no time to. Its RetryAfter is
 //     what is left of the hint. Cancelled (or Timeout, at its deadline) is
 //     also what comes out when ctx ends before a call or before a pause is over;
+//   - *Error with Type input_too_long: the request cannot fit into the model's
+//     window, nothing was sent;
 //   - *NoTime: less than a second was left at the start, nothing was sent;
 //   - whatever Before or Waiting returned, unchanged.
 //
@@ -106,6 +117,9 @@ const leastFirst = time.Second
 // checks it. One that does not holds the attempt up. Leaving it behind instead
 // would let a call of this attempt run beside the next attempt's (S0-22).
 func (r *Retrying) Generate(ctx context.Context, req Request, until time.Time, h Hooks) (Response, error) {
+	if e := tooLong(r.window, req); e != nil {
+		return Response{}, e
+	}
 	budget := r.settings.BudgetFor(req.Long)
 	now := time.Now()
 	left := budget

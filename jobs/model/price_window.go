@@ -1,0 +1,46 @@
+package model
+
+import (
+	"fmt"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/tidings/tidings/jobs/retry"
+)
+
+// tooLong refuses a request that cannot fit into the model's window, before
+// anything is spent on it. window 0 is unknown: then the provider has to say it.
+func tooLong(window int64, r Request) *Error {
+	if window == 0 {
+		return nil
+	}
+	n := leastTokens(r.System) + leastTokens(r.Prompt)
+	if n <= window {
+		return nil
+	}
+	return &Error{Kind: retry.InvalidInput, Type: inputTooLong,
+		Advice: fmt.Sprintf("the input has at least %d tokens, the model takes %d", n, window)}
+}
+
+// leastTokens is a number of tokens that a text has at least with any of the
+// usual tokenizers, counted on the low side: what it calls too long is too long,
+// what passes may still be. None of them joins words over white space, so each
+// word is one; a long word, or the unbroken text of a script without spaces, is
+// one for every 16 bytes, which are five characters of Chinese.
+func leastTokens(text string) (n int64) {
+	const bytesPerToken = 16
+	word := 0
+	end := func() {
+		n += int64(word+bytesPerToken-1) / bytesPerToken
+		word = 0
+	}
+	for _, r := range text {
+		if unicode.IsSpace(r) {
+			end()
+			continue
+		}
+		word += utf8.RuneLen(r)
+	}
+	end()
+	return n
+}

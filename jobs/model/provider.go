@@ -1,0 +1,190 @@
+package model
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Access is how a provider is reached.
+type Access struct {
+	// Key authenticates. It may be empty where BaseURL is set: servers at home
+	// often want none.
+	Key string
+	// BaseURL replaces the provider's own address: a proxy, a gateway, or
+	// whatever speaks the same protocol.
+	BaseURL string
+	// Output is how JSON is asked for; empty is OutputSchema.
+	Output Output
+	// Transport carries the requests; nil is one made for this provider.
+	Transport http.RoundTripper
+}
+
+// Output is how a provider is asked for JSON. It is chosen once, by a setting:
+// finding out by trying would cost a second request.
+type Output string
+
+// The ways, from the firmest to the one every model has.
+const (
+	OutputSchema Output = "json_schema" // the provider holds its model to the schema
+	OutputObject Output = "json_object" // it holds it to JSON; the schema stands in the instructions
+	OutputText   Output = "text"        // the instructions alone
+)
+
+// Open makes the provider of a dependency such as "openai/gpt-x". It opens no
+// connection.
+func Open(dependency string, a Access) (Provider, error) {
+	provider, name, _ := strings.Cut(dependency, "/")
+	if name == "" {
+		return nil, fmt.Errorf("model: %q names no model", dependency)
+	}
+	if a.Output == "" {
+		a.Output = OutputSchema
+	}
+	if a.Output != OutputSchema && a.Output != OutputObject && a.Output != OutputText {
+		return nil, fmt.Errorf("model: %q is no way to ask for JSON: want %s, %s or %s", a.Output, OutputSchema, OutputObject, OutputText)
+	}
+	if err := checkBaseURL(a.BaseURL); err != nil {
+		return nil, err
+	}
+	if a.Key == "" && a.BaseURL == "" && KeyName(provider) != "" {
+		return nil, fmt.Errorf("model: %s needs a key: set %s in the environment", provider, KeyName(provider))
+	}
+	switch provider {
+	case "anthropic":
+		return newAnthropic(name, a), nil
+	case "openai":
+		return newOpenAI(name, a), nil
+	case "gemini":
+		return newGemini(name, a)
+	}
+	return nil, fmt.Errorf("model: there is no provider %q", provider)
+}
+
+// KeyName is the variable of the environment that holds a provider's key, ""
+// of a provider that is not known.
+func KeyName(provider string) string {
+	switch provider {
+	case "anthropic":
+		return "ANTHROPIC_API_KEY"
+	case "openai":
+		return "OPENAI_API_KEY"
+	case "gemini":
+		return "GEMINI_API_KEY"
+	}
+	return ""
+}
+
+// checkBaseURL refuses what no request could be sent to, and what would put a
+// secret where it is shown.
+func checkBaseURL(base string) error {
+	if base == "" {
+		return nil
+	}
+	u, err := url.Parse(base)
+	switch {
+	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Host == "":
+		return errors.New("model: the base URL must be http:// or https:// and a host, such as http://127.0.0.1:11434/v1")
+	case u.User != nil:
+		return errors.New("model: the base URL holds a password: keys belong into the environment's variable for them")
+	case u.RawQuery != "" || u.Fragment != "":
+		return errors.New("model: the base URL must end with its path")
+	}
+	return nil
+}
+
+// client is an HTTP client whose every request and answer an exchange sees.
+func (a Access) client() *http.Client {
+	next := a.Transport
+	if next == nil {
+		t := http.DefaultTransport.(*http.Transport).Clone()
+		t.MaxIdleConnsPerHost = 64
+		// A connection that died in silence would swallow call after call until
+		// each one's time limit; a ping finds it.
+		t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second}
+		next = t
+	}
+	return &http.Client{
+		Transport: watched{next},
+		// Following a redirect is a second request, and takes headers such as
+		// x-api-key along to wherever it leads.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// system is the instructions, with the schema written out where the provider
+// may not hold its model to it. Behind another address that may always be so:
+// some servers take the format and leave it at that.
+func (a Access) system(r Request) string {
+	if a.Output == OutputSchema && a.BaseURL == "" {
+		return r.System
+	}
+	return r.System + "\n\nYour answer must be one JSON object that satisfies this JSON Schema:\n" + compact(r.Schema)
+}
+
+func compact(schema json.RawMessage) string {
+	b, err := json.Marshal(schema) // writes a RawMessage without its white space
+	if err != nil {
+		return string(schema)
+	}
+	return string(b)
+}
+
+// portable is the part of a JSON Schema that all providers' structured output
+// knows: the shape. They refuse a request over a keyword they do not know, such
+// as minLength; what such keywords say is checked when the answer is here, and
+// the descriptions tell the model. Every object is closed, as they demand.
+func portable(schema json.RawMessage) (map[string]any, error) {
+	var s map[string]any
+	if err := json.Unmarshal(schema, &s); err != nil {
+		return nil, err
+	}
+	return shape(s), nil
+}
+
+func shape(s map[string]any) map[string]any {
+	out := map[string]any{}
+	for _, keyword := range []string{"type", "description", "enum", "required"} {
+		if v, ok := s[keyword]; ok {
+			out[keyword] = v
+		}
+	}
+	if properties, ok := s["properties"].(map[string]any); ok {
+		shapes := map[string]any{}
+		for name, p := range properties {
+			if p, ok := p.(map[string]any); ok {
+				shapes[name] = shape(p)
+			}
+		}
+		out["properties"] = shapes
+	}
+	if items, ok := s["items"].(map[string]any); ok {
+		out["items"] = shape(items)
+	}
+	if out["type"] == "object" {
+		out["additionalProperties"] = false
+	}
+	return out
+}
+
+// bare takes off what models without structured output put around their JSON: a
+// first part in which they think aloud, and a fence.
+func bare(text string) json.RawMessage {
+	text = strings.TrimSpace(text)
+	if rest, ok := strings.CutPrefix(text, "<think>"); ok {
+		if _, after, ok := strings.Cut(rest, "</think>"); ok {
+			text = strings.TrimSpace(after)
+		}
+	}
+	if rest, ok := strings.CutPrefix(text, "```"); ok {
+		_, rest, _ = strings.Cut(rest, "\n") // the language's name
+		if inside, ok := strings.CutSuffix(strings.TrimSpace(rest), "```"); ok {
+			text = strings.TrimSpace(inside)
+		}
+	}
+	return json.RawMessage(text)
+}
