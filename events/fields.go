@@ -10,12 +10,10 @@ import (
 const maxNumber = 1<<53 - 1
 
 // field is one stored field of a transition: how it is called in the log and
-// in live copies, and how it goes there and back. Empty strings and zeros are
-// not stored.
+// in live copies, and where it is. Empty strings and zeros are not stored.
 type field struct {
 	name string
-	get  func(*Transition) string
-	set  func(*Transition, string) error
+	at   func(*Transition) any // a pointer to it
 }
 
 // fields lists all of them, in the order in which they are stored. Lua gets
@@ -43,29 +41,29 @@ type field struct {
 //	can_retry     "1"     error
 //	retry_at      ms      error: when a manual retry is accepted again
 //	replaced_by   text    error: the job whose submit cancelled this one
-func fields() []field {
-	return []field{
-		number("seq", func(t *Transition) *int64 { return &t.Seq }),
-		number("prev", func(t *Transition) *int64 { return &t.Prev }),
-		moment("at", func(t *Transition) *time.Time { return &t.At }),
-		text("status", func(t *Transition) *Status { return &t.Status }),
-		text("job", func(t *Transition) *string { return &t.JobID }),
-		number("attempt", func(t *Transition) *int { return &t.Attempt }),
-		number("max_attempts", func(t *Transition) *int { return &t.MaxAttempts }),
-		moment("deadline", func(t *Transition) *time.Time { return &t.DeadlineAt }),
-		text("reason", func(t *Transition) *Reason { return &t.Reason }),
-		text("outcome", func(t *Transition) *Outcome { return &t.Outcome }),
-		number("call", func(t *Transition) *int { return &t.Call }),
-		number("max_calls", func(t *Transition) *int { return &t.MaxCalls }),
-		text("layer", func(t *Transition) *Layer { return &t.Layer }),
-		number("next_attempt", func(t *Transition) *int { return &t.NextAttempt }),
-		number("next_call", func(t *Transition) *int { return &t.NextCall }),
-		moment("next_retry", func(t *Transition) *time.Time { return &t.NextRetryAt }),
-		moment("not_before", func(t *Transition) *time.Time { return &t.NotBefore }),
-		number("version", func(t *Transition) *int64 { return &t.Version }),
-		flag("can_retry", func(t *Transition) *bool { return &t.CanRetry }),
-		moment("retry_at", func(t *Transition) *time.Time { return &t.RetryAvailableAt }),
-		text("replaced_by", func(t *Transition) *string { return &t.ReplacedBy }),
+func fields() [21]field {
+	return [21]field{
+		{"seq", func(t *Transition) any { return &t.Seq }},
+		{"prev", func(t *Transition) any { return &t.Prev }},
+		{"at", func(t *Transition) any { return &t.At }},
+		{"status", func(t *Transition) any { return &t.Status }},
+		{"job", func(t *Transition) any { return &t.JobID }},
+		{"attempt", func(t *Transition) any { return &t.Attempt }},
+		{"max_attempts", func(t *Transition) any { return &t.MaxAttempts }},
+		{"deadline", func(t *Transition) any { return &t.DeadlineAt }},
+		{"reason", func(t *Transition) any { return &t.Reason }},
+		{"outcome", func(t *Transition) any { return &t.Outcome }},
+		{"call", func(t *Transition) any { return &t.Call }},
+		{"max_calls", func(t *Transition) any { return &t.MaxCalls }},
+		{"layer", func(t *Transition) any { return &t.Layer }},
+		{"next_attempt", func(t *Transition) any { return &t.NextAttempt }},
+		{"next_call", func(t *Transition) any { return &t.NextCall }},
+		{"next_retry", func(t *Transition) any { return &t.NextRetryAt }},
+		{"not_before", func(t *Transition) any { return &t.NotBefore }},
+		{"version", func(t *Transition) any { return &t.Version }},
+		{"can_retry", func(t *Transition) any { return &t.CanRetry }},
+		{"retry_at", func(t *Transition) any { return &t.RetryAvailableAt }},
+		{"replaced_by", func(t *Transition) any { return &t.ReplacedBy }},
 	}
 }
 
@@ -74,7 +72,7 @@ func fields() []field {
 func (t Transition) Fields() []string {
 	var pairs []string
 	for _, f := range fields() {
-		if v := f.get(&t); v != "" {
+		if v := format(f.at(&t)); v != "" {
 			pairs = append(pairs, f.name, v)
 		}
 	}
@@ -85,13 +83,17 @@ func (t Transition) Fields() []string {
 // alone, since a newer version may have written them; a place, a time, a job
 // and a status of this version there must be.
 func ParseTransition(stored map[string]string) (Transition, error) {
+	return parse(func(name string) string { return stored[name] })
+}
+
+func parse(stored func(name string) string) (Transition, error) {
 	var t Transition
 	for _, f := range fields() {
-		v, ok := stored[f.name]
-		if !ok || v == "" {
+		v := stored(f.name)
+		if v == "" {
 			continue
 		}
-		if err := f.set(&t, v); err != nil {
+		if err := set(f.at(&t), v); err != nil {
 			return Transition{}, fmt.Errorf("events: stored field %s: %w", f.name, err)
 		}
 	}
@@ -109,57 +111,73 @@ func ParseTransition(stored map[string]string) (Transition, error) {
 	return t, nil
 }
 
-func text[T ~string](name string, at func(*Transition) *T) field {
-	return field{name,
-		func(t *Transition) string { return string(*at(t)) },
-		func(t *Transition, v string) error { *at(t) = T(v); return nil }}
-}
-
-func number[T int | int64](name string, at func(*Transition) *T) field {
-	return field{name,
-		func(t *Transition) string {
-			if *at(t) == 0 {
-				return ""
-			}
-			return strconv.FormatInt(int64(*at(t)), 10)
-		},
-		func(t *Transition, v string) error {
-			n, err := parseNumber(v)
-			*at(t) = T(n)
-			return err
-		}}
-}
-
-func moment(name string, at func(*Transition) *time.Time) field {
-	return field{name,
-		func(t *Transition) string {
-			if at(t).IsZero() {
-				return ""
-			}
-			return strconv.FormatInt(at(t).UnixMilli(), 10)
-		},
-		func(t *Transition, v string) error {
-			n, err := parseNumber(v)
-			*at(t) = time.UnixMilli(n).UTC()
-			return err
-		}}
-}
-
-func flag(name string, at func(*Transition) *bool) field {
-	return field{name,
-		func(t *Transition) string {
-			if *at(t) {
-				return "1"
-			}
+func format(at any) string {
+	switch p := at.(type) {
+	case *string:
+		return *p
+	case *Status:
+		return string(*p)
+	case *Reason:
+		return string(*p)
+	case *Outcome:
+		return string(*p)
+	case *Layer:
+		return string(*p)
+	case *int:
+		return formatNumber(int64(*p))
+	case *int64:
+		return formatNumber(*p)
+	case *time.Time:
+		if p.IsZero() {
 			return ""
-		},
-		func(t *Transition, v string) error {
-			if v != "1" {
-				return fmt.Errorf("%q is not 1", v)
-			}
-			*at(t) = true
-			return nil
-		}}
+		}
+		return formatNumber(p.UnixMilli())
+	case *bool:
+		if *p {
+			return "1"
+		}
+		return ""
+	}
+	panic(fmt.Sprintf("events: no way to store a %T", at)) // a type new to fields
+}
+
+func set(at any, v string) error {
+	var n int64
+	var err error
+	switch p := at.(type) {
+	case *string:
+		*p = v
+	case *Status:
+		*p = Status(v)
+	case *Reason:
+		*p = Reason(v)
+	case *Outcome:
+		*p = Outcome(v)
+	case *Layer:
+		*p = Layer(v)
+	case *int:
+		n, err = parseNumber(v)
+		*p = int(n)
+	case *int64:
+		*p, err = parseNumber(v)
+	case *time.Time:
+		n, err = parseNumber(v)
+		*p = time.UnixMilli(n).UTC()
+	case *bool:
+		if *p = v == "1"; !*p {
+			err = fmt.Errorf("%q is not 1", v)
+		}
+	default:
+		panic(fmt.Sprintf("events: no way to read a %T", at)) // a type new to fields
+	}
+	return err
+}
+
+func formatNumber(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatInt(n, 10)
 }
 
 // parseNumber takes what the writers write and nothing else: digits without a

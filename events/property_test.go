@@ -21,7 +21,7 @@ import (
 //
 //	go test ./events -run TestAnyInterleaving/seed=17
 func TestAnyInterleavingEndsInTheLastState(t *testing.T) {
-	seeds := 60
+	seeds := 40
 	if testing.Short() {
 		seeds = 20
 	}
@@ -74,7 +74,7 @@ func interleave(t *testing.T, seed uint64) {
 	}
 
 	job, away := 0, false
-	for range 400 {
+	for range 250 {
 		time.Sleep(time.Duration(1+random.IntN(9000)) * time.Millisecond)
 		topic := topics[random.IntN(len(topics))]
 		switch n := random.IntN(100); {

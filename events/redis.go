@@ -175,11 +175,10 @@ func head(newer []Transition) int64 {
 func parseEntries(entries []redis.XMessage) ([]Transition, error) {
 	parsed := make([]Transition, 0, len(entries))
 	for _, e := range entries {
-		fields := make(map[string]string, len(e.Values))
-		for name, v := range e.Values {
-			fields[name], _ = v.(string)
-		}
-		t, err := ParseTransition(fields)
+		t, err := parse(func(name string) string {
+			v, _ := e.Values[name].(string)
+			return v
+		})
 		if err != nil {
 			return nil, fmt.Errorf("%w (entry %s)", err, e.ID)
 		}

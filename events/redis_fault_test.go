@@ -157,6 +157,7 @@ func TestRedisLosesEverything(t *testing.T) {
 }
 
 func TestRedisAway(t *testing.T) {
+	t.Parallel()
 	at := newSite(t)
 	hub := run(t, at.far, events.HubOptions{Patience: time.Second, ProbeWithin: time.Second})
 	s := subscribe(t, hub, topicOf("s"), 0, false)
@@ -202,6 +203,7 @@ func TestRedisAway(t *testing.T) {
 // The live connection is there and carries nothing: no error ever comes, so
 // only asking for a sign of life finds out.
 func TestSilentConnectionIsReplaced_I14(t *testing.T) {
+	t.Parallel()
 	at := newSite(t)
 	at.far.SetHealth(50*time.Millisecond, 700*time.Millisecond)
 	var observed counts
@@ -223,6 +225,7 @@ func TestSilentConnectionIsReplaced_I14(t *testing.T) {
 
 // A thousand readers come and go; connections are cut under them all the time.
 func TestConnectionsAreCutUnderReadersThatComeAndGo(t *testing.T) {
+	t.Parallel()
 	at := newSite(t)
 	hub := run(t, at.far, events.HubOptions{})
 	const topics, steps = 20, 40
@@ -319,6 +322,7 @@ func TestNothingIsLeftBehind_I10(t *testing.T) {
 
 // Where there is no Redis at all, a hub runs and says so.
 func TestNoRedisAtAll(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -25,6 +25,7 @@ func TestRedisLog(t *testing.T) {
 }
 
 func TestRedisLogOnMiniredis(t *testing.T) {
+	t.Parallel()
 	eventstest.Suite(t, func(t *testing.T) events.Log {
 		client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr(), ContextTimeoutEnabled: true})
 		t.Cleanup(func() { _ = client.Close() })
@@ -33,6 +34,7 @@ func TestRedisLogOnMiniredis(t *testing.T) {
 }
 
 func TestRedisLogOnCluster(t *testing.T) {
+	t.Parallel()
 	server := eventstest.StartRedis(t, "--cluster-enabled", "yes")
 	if err := server.Client().Do(t.Context(), "cluster", "addslotsrange", 0, 16383).Err(); err != nil {
 		t.Fatal(err)
