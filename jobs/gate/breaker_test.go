@@ -232,6 +232,24 @@ func TestBreaker_TheWindowRolls(t *testing.T) {
 	})
 }
 
+func TestBreaker_TheWindowAddsUpItsSlots(t *testing.T) {
+	inBubble(t, func(w *world) {
+		s := quick()
+		s.WindowCalls = 8
+		g := w.gate(s)
+		for n := range 8 { // one every 3.5 s: 24.5 s from the first to the last, each in a slot of its own
+			w.call(g, w.first(), gate.Failed(retry.Timeout, 0))
+			if st := w.inspect(g); n < 7 && (st.Calls != n+1 || st.Bad != n+1 || st.Breaker != "closed") {
+				w.t.Errorf("after %d: %d calls, %d bad, %s", n+1, st.Calls, st.Bad, st.Breaker)
+			}
+			w.pass(3500 * time.Millisecond)
+		}
+		if got := w.inspect(g).Trips; got != 1 {
+			w.t.Errorf("after 8 bad calls within 24.5 s it has opened %d times, want once", got)
+		}
+	})
+}
+
 func TestBreaker_OpensLongerEachTimeAndForgetsThatWhenItCloses(t *testing.T) {
 	inBubble(t, func(w *world) {
 		g := w.gate(quick())
