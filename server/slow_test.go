@@ -74,7 +74,7 @@ func TestI04_AReaderThatDoesNotReadIsCutAndNobodyWaitsForIt(t *testing.T) {
 // The same over TCP, where the kernel holds some hundred kilobytes, both
 // buffers bounded.
 func TestI04_TheSameOverTCP(t *testing.T) {
-	h := newTCPHouse(t, func(o *Options) { o.WriteTimeout = 300 * time.Millisecond })
+	h := newTCPHouse(t, func(o *Options) { o.WriteTimeout = time.Second })
 	small := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
 		return c.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, 4096) })
 	}}

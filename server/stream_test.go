@@ -312,16 +312,17 @@ func TestAFaultInOneStreamIsNotEveryStreams(t *testing.T) {
 }
 
 func TestAConnectionServesOtherRequestsAfterAStream(t *testing.T) {
-	h := newTCPHouse(t, func(o *Options) { o.WriteTimeout = 20 * time.Millisecond })
-	h.client.Transport.(*http.Transport).MaxConnsPerHost = 1
-	h.happenAll(t, summary(session), queued(), processing(1, 1), completed(1))
-	for range 3 {
-		h.open(t, statusPath).all(t)
-		<-time.After(2 * h.o.WriteTimeout) // a deadline left behind would have passed by then
-		if a := h.do(t, "GET", "/api/v1/messages", ""); a.status != 200 {
-			t.Errorf("afterwards: %d", a.status)
+	synctestHouse(t, func(t *testing.T, h *house) {
+		h.client.Transport.(*http.Transport).MaxConnsPerHost = 1
+		h.happenAll(t, summary(session), queued(), processing(1, 1), completed(1))
+		for range 3 {
+			h.open(t, statusPath).all(t)
+			later(2 * h.o.WriteTimeout) // a deadline left behind has passed by then
+			if a := h.do(t, "GET", "/api/v1/messages", ""); a.status != 200 {
+				t.Errorf("afterwards: %d", a.status)
+			}
 		}
-	}
+	})
 }
 
 func TestLiveFramesAreRenderedOnceAndKeptForASecond(t *testing.T) {
