@@ -1,0 +1,70 @@
+package model_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/tidings/tidings/jobs/model"
+	"github.com/tidings/tidings/jobs/retry"
+)
+
+// repeated says who repeats a failure.
+func repeated(inCall, queued bool) string {
+	switch {
+	case inCall:
+		return "in the call, then by the queue"
+	case queued:
+		return "by the queue"
+	}
+	return "no"
+}
+
+// errorTables are the tables of docs/errors.md as the code has them.
+func errorTables() string {
+	var b strings.Builder
+	b.WriteString("| status or words | reason | repeated |\n| --- | --- | --- |\n")
+	for _, r := range retry.Table() {
+		fmt.Fprintf(&b, "| %s | `%s` | %s |\n", r.Match(), r.Kind, repeated(r.InCall, r.Queued))
+	}
+	b.WriteString("\n| provider | type | reason | repeated |\n| --- | --- | --- | --- |\n")
+	for _, r := range model.ErrorTypes() {
+		note := ""
+		if r.Weak {
+			note = ", or `quota` by its words"
+		}
+		// A status of 503 is what a kind that depends on it comes with.
+		inCall := r.Kind.InCall(503) && r.Type != "no_answer"
+		fmt.Fprintf(&b, "| %s | `%s` | `%s`%s | %s |\n", r.Provider, r.Type, r.Kind, note, repeated(inCall, r.Kind.Queued()))
+	}
+	return b.String()
+}
+
+func TestErrorsAreDocumented(t *testing.T) {
+	const begin, end = "<!-- tables: jobs/model/classify_doc_test.go -->\n", "<!-- end of tables -->"
+	doc, err := os.ReadFile("../../docs/errors.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, ok := strings.Cut(string(doc), begin)
+	got, _, closed := strings.Cut(rest, end)
+	if want := errorTables(); !ok || !closed || strings.TrimSpace(got) != strings.TrimSpace(want) {
+		t.Errorf("docs/errors.md differs from the code. Put this between its marks:\n\n%s", want)
+	}
+}
+
+// No type is in the table twice, and none is one that a provider could use for a
+// sentence.
+func TestErrorTypes(t *testing.T) {
+	seen := map[string]bool{}
+	for _, r := range model.ErrorTypes() {
+		if seen[r.Provider+r.Type] {
+			t.Errorf("%s of %s is there twice", r.Type, r.Provider)
+		}
+		seen[r.Provider+r.Type] = true
+		if r.Kind == "" || strings.ContainsAny(r.Type, " \n|`") {
+			t.Errorf("row %+v", r)
+		}
+	}
+}
