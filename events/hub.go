@@ -201,8 +201,8 @@ func (w *watch) isConfirmed() bool {
 // Subscribe follows a topic. It is subscribed to first, then the log is read,
 // so that nothing falls in between. Without resume the first event is the
 // current state. With resume it is whatever is newer than after: nothing, if
-// after is the newest; or, if the log does not know after, the current state
-// marked Reset. ErrUnavailable when the storage does not answer in time.
+// after is the newest; all that the log has, if after is 0; or, if the log does
+// not know after, the current state marked Reset. ErrUnavailable when the storage does not answer in time.
 func (h *Hub) Subscribe(ctx context.Context, topic Topic, after int64, resume bool) (*Subscription, error) {
 	ctx, cancel := context.WithTimeout(ctx, h.o.Patience)
 	defer cancel()

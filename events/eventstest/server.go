@@ -3,10 +3,12 @@ package eventstest
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,10 +27,11 @@ type Server struct {
 	// Addr is host:port. It stays the same over Stop and Start.
 	Addr string
 
-	t    testing.TB
-	dir  string
-	port int
-	args []string
+	t     testing.TB
+	dir   string
+	port  int
+	args  func() ([]string, error) // what to start redis-server with
+	ready string                   // what it says when it serves
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd
@@ -39,10 +42,42 @@ type Server struct {
 // arguments go to redis-server as they are ("--cluster-enabled", "yes").
 func StartRedis(t testing.TB, args ...string) *Server {
 	t.Helper()
+	s := &Server{t: t, dir: t.TempDir(), ready: "Ready to accept connections"}
+	s.args = func() ([]string, error) {
+		return append([]string{
+			"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.dir,
+			"--appendonly", "yes", "--save", "", "--maxmemory-policy", "noeviction",
+			"--daemonize", "no", "--enable-debug-command", "local",
+		}, args...), nil
+	}
+	s.launch()
+	return s
+}
+
+// StartSentinel starts a Redis Sentinel that watches over master and its
+// replicas, by the name "tidings", and decides alone.
+func StartSentinel(t testing.TB, master *Server) *Server {
+	t.Helper()
+	s := &Server{t: t, dir: t.TempDir(), ready: "+monitor master"}
+	s.args = func() ([]string, error) {
+		file := filepath.Join(s.dir, "sentinel.conf") // a sentinel wants to write to it
+		config := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\n"+
+			"sentinel monitor tidings 127.0.0.1 %d 1\n"+
+			"sentinel down-after-milliseconds tidings 500\nsentinel failover-timeout tidings 5000\n",
+			s.port, s.dir, master.port)
+		return []string{file, "--sentinel"}, os.WriteFile(file, []byte(config), 0o600)
+	}
+	s.launch()
+	return s
+}
+
+// launch starts the server for the first time.
+func (s *Server) launch() {
+	t := s.t
+	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Fatal("eventstest: these tests need a real Redis: apt-get install redis-server (or brew install redis)")
 	}
-	s := &Server{t: t, dir: t.TempDir(), args: args}
 	t.Cleanup(s.Kill)
 	// A port that was free a moment ago may be taken by now: try some.
 	var err error
@@ -52,11 +87,10 @@ func StartRedis(t testing.TB, args ...string) *Server {
 		}
 		s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port))
 		if err = s.start(); err == nil {
-			return s
+			return
 		}
 	}
 	t.Fatalf("eventstest: redis-server does not start: %v", err)
-	return nil
 }
 
 // URL is the server's redis:// URL.
@@ -114,11 +148,10 @@ func (s *Server) start() error {
 	if s.cmd != nil {
 		return errors.New("it runs already")
 	}
-	args := append([]string{
-		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.dir,
-		"--appendonly", "yes", "--save", "", "--maxmemory-policy", "noeviction",
-		"--daemonize", "no", "--enable-debug-command", "local",
-	}, s.args...)
+	args, err := s.args()
+	if err != nil {
+		return err
+	}
 	cmd := exec.Command("redis-server", args...)
 	dieWithParent(cmd)
 	out, in, err := os.Pipe()
@@ -137,7 +170,7 @@ func (s *Server) start() error {
 	// Ends with the process: it holds the only writing end of the pipe.
 	go func() {
 		defer close(exited)
-		ready <- readyLine(out)
+		ready <- readyLine(out, s.ready)
 		_, _ = io.Copy(io.Discard, out)
 		_ = out.Close()
 		_ = cmd.Wait()
@@ -186,12 +219,12 @@ func (s *Server) signal(sig syscall.Signal) {
 	}
 }
 
-// readyLine reads until the server says that it takes connections and returns
+// readyLine reads until the server says that it is ready and returns
 // "", or the last line that it wrote before it ended.
-func readyLine(out io.Reader) string {
+func readyLine(out io.Reader, ready string) string {
 	last := "it ended without a word"
 	for lines := bufio.NewScanner(out); lines.Scan(); {
-		if line := lines.Text(); strings.Contains(line, "Ready to accept connections") {
+		if line := lines.Text(); strings.Contains(line, ready) {
 			return ""
 		} else if line != "" {
 			last = line
