@@ -208,6 +208,28 @@ func TestI68_AReconnectShowsWhatIsLeft(t *testing.T) {
 	})
 }
 
+// S1-19: the numbers agree with the fields, and with the plan.
+func TestS1_19_AWaitThatEndsOnAWholeSecondReadsAsPlanned(t *testing.T) {
+	for _, c := range []struct {
+		left, whole time.Duration
+		want        int
+	}{
+		{30_075 * time.Millisecond, 30_075 * time.Millisecond, 30},
+		{30_999 * time.Millisecond, 30_999 * time.Millisecond, 30},
+		{30 * time.Second, 30 * time.Second, 30},
+		{29_990 * time.Millisecond, 30 * time.Second, 30},
+		{29 * time.Second, 30_075 * time.Millisecond, 29},
+		{1, 30 * time.Second, 1},
+		{0, 30 * time.Second, 0},
+		{558 * time.Millisecond, 565 * time.Millisecond, 1},
+		{time.Second + 1, time.Second + 1, 1},
+	} {
+		if got := countdown(c.left, c.whole); got != c.want {
+			t.Errorf("%v left of %v: %d, want %d", c.left, c.whole, got, c.want)
+		}
+	}
+}
+
 func TestI12_DrainClosesStreamsEvenlyEachWithItsOwnRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 20

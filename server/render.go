@@ -148,7 +148,7 @@ func (r *renderer) retrying(head headJSON, t events.Transition, now time.Time, f
 		headJSON: head, Layer: t.Layer, NextRetryAt: stamp{t.NextRetryAt}, RetryInMS: left.Milliseconds(), Reason: t.Reason,
 		UserMessageKey: busyKey, Reset: f.reset,
 	}
-	seconds := wholeSeconds(left)
+	seconds := countdown(left, t.NextRetryAt.Sub(t.At))
 	args := locales.Args{"Seconds": seconds, "Attempt": t.NextAttempt, "Max": t.MaxAttempts}
 	key := "retrying_queue"
 	if t.Layer == events.CallLayer {
@@ -164,6 +164,13 @@ func (r *renderer) retrying(head headJSON, t events.Transition, now time.Time, f
 	j.Message, _ = r.texts.Text(f.lang, key, args)
 	j.UserMessage, _ = r.texts.Text(f.lang, busyKey, nil)
 	return j
+}
+
+// countdown is what is left of a wait in seconds, rounded up so that it never
+// says 0 too early, but not above the wait that was planned: that ends on a
+// whole second, so a wait of 30 s is a little longer, and must not read 31.
+func countdown(left, whole time.Duration) int {
+	return min(wholeSeconds(left), max(1, int(whole/time.Second)))
 }
 
 func (r *renderer) failed(head headJSON, topic events.Topic, t events.Transition, f form) errorJSON {
