@@ -106,6 +106,8 @@ func (o *Outside) Listen(ctx context.Context) {
 // listen calls heard for each message on a channel, until ctx ends.
 func listen(ctx context.Context, client redis.UniversalClient, channel string, heard func(payload string)) {
 	sub := client.Subscribe(ctx, channel)
+	// A read that waits does not notice the end of ctx; closing ends it.
+	defer context.AfterFunc(ctx, func() { sub.Close() })()
 	defer sub.Close()
 	for {
 		m, err := sub.ReceiveMessage(ctx)

@@ -1,0 +1,361 @@
+package jobs_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tidings/tidings/events"
+	"github.com/tidings/tidings/events/eventstest"
+	"github.com/tidings/tidings/jobs"
+	"github.com/tidings/tidings/jobs/model"
+	"github.com/tidings/tidings/jobs/retry"
+)
+
+// annex is the part of the house where outside workers get their jobs, on a
+// real Redis and a real Asynq.
+type annex struct {
+	*testing.T
+	client  redis.UniversalClient
+	log     *events.RedisLog
+	service *jobs.Service
+	outside *jobs.Outside
+	topic   events.Topic
+}
+
+const outsideContent = `{"title":"A title","summary":"A summary.","key_points":[]}`
+
+func newAnnex(t *testing.T, change func(*retry.Settings)) *annex {
+	t.Helper()
+	c := eventstest.StartRedis(t).Client()
+	s := retry.Defaults()
+	s.Plan, _ = retry.ParsePlan("1s")
+	if change != nil {
+		change(&s)
+	}
+	store, err := jobs.NewStore(c, jobs.Keep{Job: time.Hour, Input: time.Hour, Document: time.Hour, Key: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	quiet := slog.New(slog.DiscardHandler)
+	queue := jobs.NewAsynq(jobs.AsynqOptions{Client: c, Concurrency: 100, Queues: []string{jobs.OutsideQueue}, Poll: 5 * time.Millisecond,
+		MaxRetry: 24, Timeout: func(string) time.Duration { return time.Hour }, Grace: time.Second, Log: quiet})
+	log := events.NewRedisLog(c, time.Hour)
+	hub := events.NewHub(log, events.HubOptions{})
+	o, err := jobs.NewOutside(jobs.OutsideOptions{Store: store, Queue: queue, Settings: s, Workloads: []string{"summary"}, Waiting: 10, Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(context.Background())
+	var parts sync.WaitGroup
+	parts.Go(func() { _ = hub.Run(ctx) })
+	parts.Go(func() { o.Listen(ctx) })
+	drain, stop := context.WithCancel(ctx)
+	if err := queue.Start(o.Chaperone(drain, hub)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stop(); queue.Stop(); end(); parts.Wait() })
+	return &annex{T: t, client: c, log: log, outside: o, topic: events.NewTopic("", "s-1", "summary"),
+		service: jobs.NewService(jobs.ServiceOptions{Store: store, Queue: queue, Settings: s, Outside: jobs.Routes{"summary"},
+			Limits: jobs.Limits{OpenJobs: 100, InputBytes: 1 << 20}, Dependency: "outside", Log: quiet})}
+}
+
+func (a *annex) submit() string {
+	a.Helper()
+	got, err := a.service.Submit(a.Context(), jobs.Submit{Topic: a.topic, Input: jobs.Input{Text: "material"}})
+	if err != nil {
+		a.Fatal(err)
+	}
+	return got.JobID
+}
+
+func (a *annex) claim() (*jobs.Assignment, jobs.Report) {
+	a.Helper()
+	got, err := a.outside.Claim(a.Context(), "w1", []string{"summary"}, 20*time.Second)
+	if err != nil || got == nil {
+		a.Fatalf("claim: %+v %v", got, err)
+	}
+	return got, jobs.Report{JobID: got.JobID, Attempt: got.Attempt, Worker: "w1", Token: got.ClaimToken}
+}
+
+func (a *annex) last() events.Transition {
+	a.Helper()
+	l, err := a.log.Last(a.Context(), []events.Topic{a.topic})
+	if err != nil {
+		a.Fatal(err)
+	}
+	return l[0]
+}
+
+func (a *annex) refused(err error, want jobs.Code) {
+	a.Helper()
+	var r *jobs.Refusal
+	if !errors.As(err, &r) || r.Code != want {
+		a.Errorf("got %v, want %s", err, want)
+	}
+}
+
+func TestS2_01_AnOutsideWorkerDoesAJob(t *testing.T) {
+	a := newAnnex(t, nil)
+	job := a.submit()
+	got, r := a.claim()
+	if got.JobID != job || got.Attempt != 1 || string(got.Input) != `{"text":"material"}` || !strings.Contains(got.Prompt, "material") || !json.Valid(got.Schema) {
+		t.Errorf("assignment %+v", got)
+	}
+	if l := a.last(); l.Status != events.Processing || l.Attempt != 1 {
+		t.Errorf("told %+v", l)
+	}
+	if lease, err := a.outside.Heartbeat(t.Context(), r); err != nil || lease <= 0 {
+		t.Errorf("heartbeat %s %v", lease, err)
+	}
+	_, err := a.outside.Complete(t.Context(), r, json.RawMessage(`{"title":1}`), "theirs", model.Usage{})
+	a.refused(err, jobs.CodeInvalidField)
+	if l := a.last(); l.Status != events.Processing {
+		t.Errorf("bad output changed the status: %+v", l)
+	}
+	first, err := a.outside.Complete(t.Context(), r, json.RawMessage(outsideContent), "theirs", model.Usage{})
+	if err != nil || first.Status != events.Completed || first.Version != 1 {
+		t.Fatalf("complete %+v %v", first, err)
+	}
+	again, err := a.outside.Complete(t.Context(), r, json.RawMessage(outsideContent), "theirs", model.Usage{})
+	if err != nil || again != first {
+		t.Errorf("repeat %+v %v, want %+v", again, err, first)
+	}
+	_, err = a.outside.Fail(t.Context(), r, "model_timeout", "")
+	a.refused(err, jobs.CodeAttemptConflict)
+	if d, err := a.service.Document(t.Context(), a.topic); err != nil || string(d.Content) != outsideContent || d.Model != "theirs" {
+		t.Errorf("document %+v %v", d, err)
+	}
+}
+
+// TestS2_05_ThePolicyOfEachFailure: one row each; the worker never decides.
+func TestS2_05_ThePolicyOfEachFailure(t *testing.T) {
+	a := newAnnex(t, nil)
+	for _, tc := range []struct {
+		kind    jobs.FailureType
+		status  events.Status
+		outcome events.Outcome
+		reason  events.Reason
+		retry   bool
+	}{
+		{"storage_unavailable", events.Retrying, "", events.StorageFault, false},
+		{"input_invalid", events.Failed, events.OutcomeFailed, events.InvalidInput, true},
+		{"model_unavailable", events.Retrying, "", events.Unavailable, false},
+		{"model_rate_limited", events.Retrying, "", events.RateLimited, false},
+		{"model_timeout", events.Retrying, "", events.Timeout, false},
+		{"model_output_invalid", events.Failed, events.OutcomeFailed, events.InvalidOutput, true},
+		{"model_auth", events.Failed, events.OutcomeFailed, events.Auth, true},
+		{"state_inconsistent", events.Failed, events.OutcomeFailed, events.Internal, true},
+		{"worker_internal_error", events.Retrying, "", events.Internal, false},
+		{"outcome_unknown", events.Failed, events.OutcomeUnknown, events.Internal, false},
+	} {
+		a.topic = events.NewTopic("", string(tc.kind), "summary")
+		a.submit()
+		_, r := a.claim()
+		got, err := a.outside.Fail(t.Context(), r, tc.kind, "something")
+		l := a.last()
+		if err != nil || got.Status != tc.status || l.Status != tc.status || l.Outcome != tc.outcome || l.Reason != tc.reason || l.CanRetry != tc.retry {
+			t.Errorf("%s: %v, %+v, told %+v", tc.kind, err, got, l)
+		}
+		if (tc.status == events.Retrying) != (!got.NextRetryAt.IsZero() && got.NextRetryAt.Equal(l.NextRetryAt)) {
+			t.Errorf("%s: next at %s, told %s", tc.kind, got.NextRetryAt, l.NextRetryAt)
+		}
+	}
+	_, err := a.outside.Fail(t.Context(), jobs.Report{}, "bad_luck", "")
+	a.refused(err, jobs.CodeUnknownFailureType)
+}
+
+// TestS2_30_ReportsAndTheirRepeats: the first report counts, its repeat gets the
+// same answer after the lease has been given back, another one is refused.
+func TestS2_30_ReportsAndTheirRepeats(t *testing.T) {
+	a := newAnnex(t, nil)
+	job := a.submit()
+	_, r := a.claim()
+	first, err := a.outside.Fail(t.Context(), r, "model_timeout", "slow")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := a.last()
+	again, err := a.outside.Fail(t.Context(), r, "model_timeout", "slow")
+	if err != nil || again != first {
+		t.Errorf("repeat %+v %v, want %+v", again, err, first)
+	}
+	_, err = a.outside.Fail(t.Context(), r, "model_timeout", "other words")
+	a.refused(err, jobs.CodeAttemptConflict)
+	_, err = a.outside.Complete(t.Context(), r, json.RawMessage(outsideContent), "", model.Usage{})
+	a.refused(err, jobs.CodeAttemptConflict)
+	if a.last() != before {
+		t.Error("a repeat changed the status")
+	}
+	// S2-35, S2-36: not before its time, then a new claim with a new token.
+	next, r2 := a.claim()
+	if now := time.Now(); now.Before(first.NextRetryAt) {
+		t.Errorf("claimed %s before its time", first.NextRetryAt.Sub(now))
+	}
+	if next.JobID != job || next.Attempt != 2 || next.ClaimToken == r.Token {
+		t.Errorf("second assignment %+v", next)
+	}
+	again, err = a.outside.Fail(t.Context(), r, "model_timeout", "slow")
+	if err != nil || again != first {
+		t.Errorf("repeat after the next claim %+v %v, want %+v", again, err, first)
+	}
+	for name, bad := range map[string]jobs.Report{
+		"another worker":  {JobID: job, Attempt: 2, Worker: "w2", Token: r2.Token},
+		"another token":   {JobID: job, Attempt: 2, Worker: "w1", Token: "x"},
+		"another attempt": {JobID: job, Attempt: 3, Worker: "w1", Token: r2.Token},
+	} {
+		_, err := a.outside.Fail(t.Context(), bad, "model_timeout", "")
+		if err == nil {
+			t.Errorf("%s: accepted", name)
+			continue
+		}
+		a.refused(err, jobs.CodeClaimLost)
+		if _, err := a.outside.Heartbeat(t.Context(), bad); err == nil {
+			t.Errorf("%s: heartbeat accepted", name)
+		}
+	}
+	if _, err := a.outside.Fail(t.Context(), r2, "model_auth", ""); err != nil {
+		t.Errorf("the claim's own report: %v", err)
+	}
+}
+
+func TestS2_28_CompleteAndFailInARace(t *testing.T) {
+	a := newAnnex(t, nil)
+	for i := range 20 {
+		a.topic = events.NewTopic("", string(rune('a'+i)), "summary")
+		a.submit()
+		_, r := a.claim()
+		var errs [2]error
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			_, errs[0] = a.outside.Complete(t.Context(), r, json.RawMessage(outsideContent), "", model.Usage{})
+		})
+		wg.Go(func() { _, errs[1] = a.outside.Fail(t.Context(), r, "model_auth", "") })
+		wg.Wait()
+		if (errs[0] == nil) == (errs[1] == nil) {
+			t.Fatalf("both or none won: %v", errs)
+		}
+		want := events.Completed
+		if errs[0] != nil {
+			want = events.Failed
+			a.refused(errs[0], jobs.CodeAttemptConflict)
+		} else {
+			a.refused(errs[1], jobs.CodeAttemptConflict)
+		}
+		all, _, _, _ := a.log.After(t.Context(), a.topic, 0)
+		if len(all) != 3 || all[2].Status != want {
+			t.Errorf("history %s", story(all))
+		}
+		_, err := a.service.Document(t.Context(), a.topic)
+		if (err == nil) != (want == events.Completed) {
+			t.Errorf("ended %s, document: %v", want, err)
+		}
+	}
+}
+
+func TestAClaimWithoutHeartbeatsEnds(t *testing.T) {
+	a := newAnnex(t, func(s *retry.Settings) { s.Lease = 300 * time.Millisecond })
+	a.submit()
+	_, r := a.claim()
+	<-time.After(400 * time.Millisecond)
+	_, err := a.outside.Heartbeat(t.Context(), r)
+	a.refused(err, jobs.CodeClaimLost)
+	_, err = a.outside.Complete(t.Context(), r, json.RawMessage(outsideContent), "", model.Usage{})
+	a.refused(err, jobs.CodeClaimLost)
+}
+
+func TestACancelledJobsClaimIsLost(t *testing.T) {
+	a := newAnnex(t, nil)
+	a.submit()
+	_, r := a.claim()
+	if _, err := a.service.Cancel(t.Context(), a.topic); err != nil {
+		t.Fatal(err)
+	}
+	_, err := a.outside.Heartbeat(t.Context(), r)
+	a.refused(err, jobs.CodeClaimLost)
+	_, err = a.outside.Complete(t.Context(), r, json.RawMessage(outsideContent), "", model.Usage{})
+	a.refused(err, jobs.CodeClaimLost)
+	if l := a.last(); l.Reason != events.Cancelled {
+		t.Errorf("ended as %+v", l)
+	}
+}
+
+func TestClaimsWaitAndAreBounded(t *testing.T) {
+	a := newAnnex(t, nil)
+	if got, err := a.outside.Claim(t.Context(), "w", []string{"summary"}, time.Millisecond); got != nil || err != nil {
+		t.Fatalf("claim of nothing: %+v %v", got, err)
+	}
+	var wg sync.WaitGroup
+	got := make(chan string, 10)
+	for range 10 {
+		wg.Go(func() {
+			for {
+				a1, err := a.outside.Claim(t.Context(), "w1", []string{"summary"}, 10*time.Second)
+				var no *jobs.Refusal
+				if errors.As(err, &no) && no.Code == jobs.CodeTooOften {
+					continue
+				}
+				if err != nil || a1 == nil {
+					t.Errorf("claim: %+v %v", a1, err)
+					return
+				}
+				got <- a1.JobID
+				return
+			}
+		})
+	}
+	for i := range 10 {
+		a.topic = events.NewTopic("", string(rune('a'+i)), "summary")
+		a.submit()
+	}
+	wg.Wait()
+	seen := map[string]bool{}
+	for range 10 {
+		seen[<-got] = true
+	}
+	if len(seen) != 10 {
+		t.Errorf("%d jobs claimed, want each of 10 once", len(seen))
+	}
+}
+
+// TestS4_48_AnUnknownOutcomeIsResolvedByAnOperator, one way and the other.
+func TestS4_48_AnUnknownOutcomeIsResolvedByAnOperator(t *testing.T) {
+	a := newAnnex(t, nil)
+	for _, tc := range []struct {
+		session string
+		content json.RawMessage
+		want    events.Status
+		outcome events.Outcome
+	}{
+		{"done", json.RawMessage(outsideContent), events.Completed, events.OutcomeCompleted},
+		{"not", nil, events.Failed, events.OutcomeFailed},
+	} {
+		a.topic = events.NewTopic("", tc.session, "summary")
+		job := a.submit()
+		_, r := a.claim()
+		_, err := a.outside.Resolve(t.Context(), job, tc.content)
+		a.refused(err, jobs.CodeNotResolvable)
+		if _, err := a.outside.Fail(t.Context(), r, "outcome_unknown", ""); err != nil {
+			t.Fatal(err)
+		}
+		_, err = a.service.Retry(t.Context(), a.topic)
+		a.refused(err, jobs.CodeNotRetryable)
+		for range 2 {
+			if got, err := a.outside.Resolve(t.Context(), job, tc.content); err != nil || got != tc.want {
+				t.Errorf("%s: resolved as %s, %v", tc.session, got, err)
+			}
+		}
+		if l := a.last(); l.Status != tc.want || l.Outcome != tc.outcome || tc.content == nil && !l.CanRetry {
+			t.Errorf("%s: ended as %+v", tc.session, l)
+		}
+	}
+	_, err := a.outside.Resolve(t.Context(), "nobody", nil)
+	a.refused(err, jobs.CodeNotFound)
+}
