@@ -71,8 +71,13 @@ func NewJWT(o JWT) (Auth, error) {
 		if _, err := parser.ParseWithClaims(token, &claims, func(*jwt.Token) (any, error) { return key, nil }); err != nil {
 			return Identity{}, safe(err)
 		}
-		if claims.Subject == "" {
+		switch {
+		case claims.Subject == "":
 			return Identity{}, errors.New("token without sub")
+		case !time.Now().Before(claims.ExpiresAt.Time):
+			// The leeway is for tokens of an issuer whose clock is ahead. A stream
+			// ends with its token, so there must be none for a new one.
+			return Identity{}, jwt.ErrTokenExpired
 		}
 		return Identity{Owner: claims.Subject, Expires: claims.ExpiresAt.Time}, nil
 	}, nil

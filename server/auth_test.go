@@ -74,6 +74,8 @@ func TestTokens(t *testing.T) {
 			"words":             {[]string{"Authorization: Bearer a b c"}, 401},
 			"a changed one":     {[]string{"Authorization: Bearer " + good[:len(good)-4] + "AAAA"}, 401},
 			"expired":           {[]string{"Authorization: Bearer " + with(jwt.MapClaims{"exp": in(-time.Minute)})}, 401},
+			"just expired":      {[]string{"Authorization: Bearer " + with(jwt.MapClaims{"exp": in(0)})}, 401},
+			"a clock ahead":     {[]string{"Authorization: Bearer " + with(jwt.MapClaims{"nbf": in(10 * time.Second)})}, 200},
 			"without end":       {[]string{"Authorization: Bearer " + with(jwt.MapClaims{"exp": nil})}, 401},
 			"without owner":     {[]string{"Authorization: Bearer " + with(jwt.MapClaims{"sub": nil})}, 401},
 			"not yet":           {[]string{"Authorization: Bearer " + with(jwt.MapClaims{"nbf": in(time.Hour)})}, 401},

@@ -35,6 +35,11 @@ type frame struct {
 // ended.
 func (f *feed) next(ctx context.Context) (frame, error) {
 	e, err := f.sub.Next(ctx)
+	// The end of a job that its own submitter replaced is nobody's end: the next
+	// transition is the new job's (docs/decisions/0003).
+	for err == nil && e.ReplacedBy != "" && !f.follow {
+		e, err = f.sub.Next(ctx)
+	}
 	if err != nil {
 		return frame{}, err
 	}

@@ -215,7 +215,9 @@ func TestS1_19_AWaitThatEndsOnAWholeSecondReadsAsPlanned(t *testing.T) {
 		want        int
 	}{
 		{30_075 * time.Millisecond, 30_075 * time.Millisecond, 30},
-		{30_999 * time.Millisecond, 30_999 * time.Millisecond, 30},
+		{30_499 * time.Millisecond, 30_499 * time.Millisecond, 30},
+		{29_501 * time.Millisecond, 29_501 * time.Millisecond, 30},
+		{30_700 * time.Millisecond, 30_700 * time.Millisecond, 31}, // a provider's hint
 		{30 * time.Second, 30 * time.Second, 30},
 		{29_990 * time.Millisecond, 30 * time.Second, 30},
 		{29 * time.Second, 30_075 * time.Millisecond, 29},

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"crypto/rand"
 	"log/slog"
 	"net/http"
@@ -67,10 +68,12 @@ func (s *Server) finish(k *call, status int, bytes int64, more ...slog.Attr) {
 	}
 	level := slog.LevelInfo
 	if k.fault != nil {
-		level = slog.LevelError
 		attrs = append(attrs, slog.Any("error", k.fault))
+		if level = slog.LevelWarn; status == http.StatusInternalServerError {
+			level = slog.LevelError
+		}
 	}
-	s.log.LogAttrs(nil, level, "request", attrs...) //nolint:staticcheck // the handler needs no context
+	s.log.LogAttrs(context.Background(), level, "request", attrs...)
 }
 
 // requestID takes the caller's id if it is a harmless one.

@@ -167,10 +167,11 @@ func (r *renderer) retrying(head headJSON, t events.Transition, now time.Time, f
 }
 
 // countdown is what is left of a wait in seconds, rounded up so that it never
-// says 0 too early, but not above the wait that was planned: that ends on a
-// whole second, so a wait of 30 s is a little longer, and must not read 31.
+// says 0 too early, but not above the wait that was planned: that ends at the
+// nearest whole second, so that 30 s may be 30.4 and must not read 31.
 func countdown(left, whole time.Duration) int {
-	return min(wholeSeconds(left), max(1, int(whole/time.Second)))
+	planned := int(whole.Round(time.Second) / time.Second)
+	return min(wholeSeconds(left), max(1, planned))
 }
 
 func (r *renderer) failed(head headJSON, topic events.Topic, t events.Transition, f form) errorJSON {

@@ -16,6 +16,7 @@ const (
 	headerBytes    = 16 << 10
 	idleTimeout    = 2 * time.Minute
 	answerTimeout  = 30 * time.Second // a whole answer; streams set their own for each write
+	profileTimeout = 5 * time.Minute  // the operators' answers: profiles take their time
 	bodyTimeout    = 15 * time.Second // a whole body
 	shutdownGrace  = 5 * time.Second  // after the drain, for requests under way
 	peerTimeout    = 20 * time.Second // unacknowledged bytes: then the peer is gone
@@ -35,10 +36,10 @@ func (s *Server) Serve(ctx context.Context, api, ops net.Listener) error {
 	base, kill := context.WithCancel(context.WithoutCancel(ctx))
 	defer kill()
 
-	servers := []*http.Server{s.httpServer(base, s.api)}
+	servers := []*http.Server{s.httpServer(base, s.api, answerTimeout)}
 	listeners := []net.Listener{tunedListener{api}}
 	if ops != nil {
-		servers = append(servers, s.httpServer(base, s.ops))
+		servers = append(servers, s.httpServer(base, s.ops, profileTimeout))
 		listeners = append(listeners, ops)
 	}
 
@@ -89,7 +90,7 @@ func (s *Server) shutdown(base context.Context, hs *http.Server) error {
 
 // httpServer bounds everything a peer could drag out. WriteTimeout covers whole
 // answers; a stream renews its own deadline for each write.
-func (s *Server) httpServer(base context.Context, h http.Handler) *http.Server {
+func (s *Server) httpServer(base context.Context, h http.Handler, answer time.Duration) *http.Server {
 	var p http.Protocols
 	p.SetHTTP1(true)
 	p.SetUnencryptedHTTP2(true) // proxies speak it to us without TLS
@@ -99,7 +100,7 @@ func (s *Server) httpServer(base context.Context, h http.Handler) *http.Server {
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxH2Streams, MaxReadFrameSize: maxH2FrameSize, SendPingTimeout: pingAfter, PingTimeout: peerTimeout, WriteByteTimeout: peerTimeout},
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
-		WriteTimeout:      answerTimeout,
+		WriteTimeout:      answer,
 		MaxHeaderBytes:    headerBytes,
 		BaseContext:       func(net.Listener) context.Context { return base },
 		ErrorLog:          log.New(quietLog{s.log}, "", 0),
