@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/tidings/tidings/jobs/gate"
+	"github.com/tidings/tidings/jobs/model"
 	"github.com/tidings/tidings/jobs/retry"
 )
 
@@ -43,9 +45,10 @@ type settings struct {
 	Origins      []string `group:"Who may call" env:"TIDINGS_ORIGINS" placeholder:"ORIGIN" help:"Web origins that may call the API from a browser, with commas between them. dev allows all."`
 	QueuesWrite  bool     `group:"Who may call" env:"TIDINGS_QUEUES_WRITE" help:"Let operators change tasks on the queues' web page and not only look."`
 
-	Model            string        `group:"Model" env:"TIDINGS_MODEL" default:"local" help:"Which model writes. local needs no key and no network, and is the only one in this version."`
+	Model            string        `group:"Model" env:"TIDINGS_MODEL" default:"local" help:"local, anthropic/NAME, openai/NAME or gemini/NAME. local needs no key and no network."`
 	ModelName        string        `group:"Model" env:"ANTHROPIC_MODEL" placeholder:"NAME" help:"The model's name when TIDINGS_MODEL gives only the provider, anthropic."`
-	ModelBaseURL     string        `group:"Model" env:"TIDINGS_MODEL_BASE_URL" placeholder:"URL" help:"Another address for the model's provider."`
+	ModelBaseURL     string        `group:"Model" env:"TIDINGS_MODEL_BASE_URL" placeholder:"URL" help:"Another address than the provider's own: a proxy, or a server that speaks as OpenAI does."`
+	ModelOutput      string        `group:"Model" env:"TIDINGS_MODEL_OUTPUT" enum:"json_schema,json_object,text" default:"json_schema" help:"How the model is asked for JSON. Lower it for servers that know less."`
 	LocalLatency     time.Duration `group:"Model" env:"TIDINGS_LOCAL_LATENCY" type:"span" from:"0s" to:"30s" default:"1s" help:"How long the local model takes in dev, so that there is something to watch."`
 	ModelConcurrency int           `group:"Model" env:"TIDINGS_MODEL_CONCURRENCY" type:"whole" from:"1" to:"10000" default:"100" help:"Calls that all processes together make to the model at the same time."`
 	RetryBurst       int           `group:"Model" env:"TIDINGS_RETRY_BURST" type:"whole" from:"4" to:"10000" default:"100" help:"Repeated calls that all processes together have in reserve. It fills by 1 a second and 0.2 for each first call."`
@@ -86,6 +89,7 @@ type settings struct {
 	// on the machine.
 	AdminPassword string `kong:"-"`
 	JWTSecret     string `kong:"-"`
+	ModelKey      string `kong:"-"`
 
 	retry retry.Settings
 	gate  gate.Settings
@@ -105,7 +109,15 @@ type checkCommand struct {
 }
 
 // secretNames lists what is read from the environment and has no flag.
-func secretNames() []string { return []string{"TIDINGS_ADMIN_PASSWORD", "TIDINGS_JWT_SECRET"} }
+func secretNames() []string {
+	names := []string{"TIDINGS_ADMIN_PASSWORD", "TIDINGS_JWT_SECRET"}
+	for _, provider := range providers() {
+		names = append(names, model.KeyName(provider))
+	}
+	return names
+}
+
+func providers() []string { return []string{"anthropic", "openai", "gemini"} }
 
 // readCommandLine parses flags and environment and checks every value. mode is
 // the command's name. Its error is fit to print.
@@ -270,26 +282,27 @@ func (s *settings) complete(mode string) error {
 	return s.completeModel()
 }
 
-// completeModel gives a provider that stands alone its model's name.
+// completeModel gives a provider that stands alone its model's name, and finds
+// the provider's key.
 func (s *settings) completeModel() error {
 	provider, name, _ := strings.Cut(s.Model, "/")
 	if provider == "anthropic" && name == "" {
 		name = s.ModelName
 	}
-	switch provider {
-	case "local":
+	switch {
+	case provider == "local":
 		if name != "" || s.ModelBaseURL != "" {
 			return errors.New("TIDINGS_MODEL is local: it takes no name and no TIDINGS_MODEL_BASE_URL")
 		}
 		return nil
-	case "anthropic", "openai", "gemini":
-		if name == "" {
-			return fmt.Errorf("TIDINGS_MODEL is %q: give the model's name too, as %s/<name>", s.Model, provider)
-		}
-		s.Model = provider + "/" + name
-		return fmt.Errorf("TIDINGS_MODEL is %q: this version writes with the model local only", s.Model)
+	case !slices.Contains(providers(), provider):
+		return fmt.Errorf("TIDINGS_MODEL is %q: want local, anthropic/<name>, openai/<name> or gemini/<name>", s.Model)
+	case name == "":
+		return fmt.Errorf("TIDINGS_MODEL is %q: give the model's name too, as %s/<name>", s.Model, provider)
 	}
-	return fmt.Errorf("TIDINGS_MODEL is %q: want local, anthropic/<name>, openai/<name> or gemini/<name>", s.Model)
+	s.Model = provider + "/" + name
+	s.ModelKey = os.Getenv(model.KeyName(provider))
+	return nil
 }
 
 // completeGate sets the gate that the whole fleet passes. In dev the failures

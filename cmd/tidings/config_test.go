@@ -15,7 +15,7 @@ func clearEnvironment(t *testing.T) {
 	t.Helper()
 	for _, pair := range os.Environ() {
 		name, _, _ := strings.Cut(pair, "=")
-		for _, prefix := range []string{"TIDINGS_", "AI_MODEL_", "ANTHROPIC_"} {
+		for _, prefix := range []string{"TIDINGS_", "AI_MODEL_", "ANTHROPIC_", "OPENAI_", "GEMINI_"} {
 			if strings.HasPrefix(name, prefix) {
 				t.Setenv(name, "") // Setenv puts it back after the test
 				if err := os.Unsetenv(name); err != nil {
@@ -148,13 +148,21 @@ func TestRefusedSettings(t *testing.T) {
 }
 
 func TestModelNameComesFromItsOriginalVariable(t *testing.T) {
-	_, _, err := read(t, map[string]string{"TIDINGS_MODEL": "anthropic", "ANTHROPIC_MODEL": "some-model"}, "dev")
-	if err == nil || !strings.Contains(err.Error(), "anthropic/some-model") {
-		t.Errorf("got %v, want the whole name", err)
+	line, mode, err := read(t, map[string]string{
+		"TIDINGS_MODEL": "anthropic", "ANTHROPIC_MODEL": "some-model", "ANTHROPIC_API_KEY": "key-of-the-test"}, "dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := line.settings(mode); s.Model != "anthropic/some-model" || s.ModelKey != "key-of-the-test" {
+		t.Errorf("model %q with key %q", s.Model, s.ModelKey)
 	}
 	// Other programs are set up with the same variable.
-	if _, _, err = read(t, map[string]string{"ANTHROPIC_MODEL": "some-model"}, "dev"); err != nil {
-		t.Errorf("the name alone must not change the model: %v", err)
+	line, mode, err = read(t, map[string]string{"ANTHROPIC_MODEL": "some-model"}, "dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := line.settings(mode); s.Model != "local" {
+		t.Errorf("the name alone made the model %q", s.Model)
 	}
 }
 

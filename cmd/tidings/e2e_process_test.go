@@ -99,7 +99,7 @@ func serve(t *testing.T, env map[string]string, mode string) *process {
 		all[name] = value
 	}
 	p := command(t, all, mode).start()
-	p.says("model=local")
+	p.says("model=")
 	for _, word := range strings.Fields(p.out.String()) {
 		if v, ok := strings.CutPrefix(word, "api="); ok {
 			p.api = v

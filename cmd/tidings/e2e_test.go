@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"os/exec"
 	"slices"
 	"strings"
@@ -327,5 +329,63 @@ func TestServeAndWorkShareOneRedis(t *testing.T) {
 				t.Errorf("/queues without a password: %d", res.StatusCode)
 			}
 		}
+	}
+}
+
+// One variable changes the model; nothing else does (S3-35).
+func TestAnotherModelIsOneVariable(t *testing.T) {
+	t.Parallel()
+	asked := make(chan string, 10)
+	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.URL.Path + " " + r.Header.Get("Authorization")
+		w.Header().Set("Content-Type", "application/json")
+		if len(asked) == 1 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = io.WriteString(w, `{"error":{"message":"busy","type":"server_error"}}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"gpt-4o-mini","choices":[{"index":0,
+			"finish_reason":"stop","message":{"role":"assistant","content":"{\"title\":\"Pump\",\"summary\":\"It holds.\",\"key_points\":[]}"}}],
+			"usage":{"prompt_tokens":1000000,"completion_tokens":1000000,"total_tokens":2000000}}`)
+	}))
+	t.Cleanup(provider.Close)
+	p := serve(t, short(map[string]string{
+		"TIDINGS_MODEL": "openai/gpt-4o-mini", "TIDINGS_MODEL_BASE_URL": provider.URL + "/v1", "OPENAI_API_KEY": "key-of-the-test",
+		"TIDINGS_LOG_FORMAT": "json",
+	}), "dev")
+	s := openStream(t, p.session("abc-123")+"/status", "")
+	s.until("idle")
+	if status, _, got := call(t, http.MethodPost, p.session("abc-123"), `{"input":{"text":"`+someText+`"}}`); status != http.StatusAccepted {
+		t.Fatalf("submit: %d %v", status, got)
+	}
+	if got := texts(s.rest()); got != "queued, processing, retrying call unavailable, processing, completed completed" {
+		t.Errorf("seen %s", got)
+	}
+	for range 2 {
+		if got := <-asked; got != "/v1/chat/completions Bearer key-of-the-test" {
+			t.Errorf("asked %s", got)
+		}
+	}
+	if len(asked) != 0 {
+		t.Errorf("%d calls too many", len(asked))
+	}
+	if _, _, got := call(t, http.MethodGet, p.session("abc-123"), ""); got["model"] != "gpt-4o-mini" || fmt.Sprint(got["content"]) != "map[key_points:[] summary:It holds. title:Pump]" {
+		t.Errorf("document %v", got)
+	}
+	logs := p.err.String()
+	if n := strings.Count(logs, `"msg":"model call"`); n != 2 {
+		t.Errorf("%d lines for 2 calls", n)
+	}
+	if !strings.Contains(logs, `"input_tokens":1000000,"output_tokens":1000000,"cost_usd":0.75`) {
+		t.Error("tokens and cost are not in the call's line")
+	}
+	for _, secret := range []string{"key-of-the-test", "pump", "It holds"} {
+		if strings.Contains(logs, secret) {
+			t.Errorf("%q is in the logs", secret)
+		}
+	}
+	status, _, got := call(t, http.MethodPost, p.session("other"), `{"input":{"text":"x"},"simulate":["ok"]}`)
+	if status != http.StatusBadRequest || got["code"] != "simulate_only_in_dev" {
+		t.Errorf("simulate with a real model: %d %v", status, got)
 	}
 }

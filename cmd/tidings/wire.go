@@ -86,7 +86,11 @@ func build(mode string, s *settings, stderr io.Writer) (p *parts, err error) {
 	}
 
 	local := model.NewLocal()
-	calls := model.NewRetrying(local, s.retry, mathrand.Float64)
+	provider, err := openModel(s, local)
+	if err != nil {
+		return p, err
+	}
+	calls := model.NewRetrying(provider, s.retry, mathrand.Float64)
 	p.hub = events.NewHub(events.NewRedisLog(p.client, s.Retention), events.HubOptions{Observer: observer})
 	store, err := jobs.NewStore(p.client, jobs.Keep{Job: s.Retention, Input: s.InputRetention, Document: s.DocumentRetention, Key: keepKey})
 	if err != nil {
@@ -116,10 +120,10 @@ func build(mode string, s *settings, stderr io.Writer) (p *parts, err error) {
 		StreamLimit: s.StreamLimit, OwnerStreamLimit: s.OwnerStreams,
 		Queues: p.queue.WebUI("/queues", !s.QueuesWrite),
 	}
-	if mode == "dev" {
+	options.Dev = mode == "dev"
+	if options.Dev && s.Model == model.LocalName {
 		local.Latency = s.LocalLatency
 		service.Simulate = simulate(local)
-		options.Dev = true
 		options.DevModelCalls = func(t events.Topic) int { return local.Calls(t.String()) }
 	}
 	options.Jobs = jobs.NewService(service)
@@ -133,6 +137,14 @@ func (p *parts) shut() {
 		p.close[i]()
 	}
 	p.close = nil
+}
+
+// openModel is the model that writes.
+func openModel(s *settings, local *model.Local) (model.Provider, error) {
+	if s.Model == model.LocalName {
+		return local, nil
+	}
+	return model.Open(s.Model, model.Access{Key: s.ModelKey, BaseURL: s.ModelBaseURL, Output: model.Output(s.ModelOutput)})
 }
 
 // simulate lets a submit in dev say what the local model does with its calls.
