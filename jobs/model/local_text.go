@@ -234,7 +234,7 @@ func stripMarker(line string) (text string, item, heading bool) {
 			return rest, true, false
 		}
 		if last := head[len(head)-1]; last == '.' || last == ')' {
-			if n := strings.Trim(head, "().)"); n != "" && len(n) <= 3 && strings.Trim(n, "0123456789") == "" {
+			if n := strings.Trim(head, "()."); n != "" && len(n) <= 3 && strings.Trim(n, "0123456789") == "" {
 				return rest, true, false
 			}
 		}
