@@ -2,7 +2,6 @@ package server
 
 import (
 	"testing"
-	"testing/synctest"
 
 	"github.com/tidings/tidings/events"
 )
@@ -11,35 +10,22 @@ import (
 // and starts the new one in one step. Its reader sees the new one only; who
 // follows sees both.
 func TestAReplacedJobsEndIsNobodysEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t)
-		topic := events.NewTopic("", "s-1", "summary")
-		add := func(n events.Transition) {
-			t.Helper()
-			if _, err := h.log.Append(t.Context(), topic, n); err != nil {
-				t.Fatal(err)
+	synctestHouse(t, func(t *testing.T, h *house) {
+		topic := summary(session)
+		h.happenAll(t, topic, job("J1", queued())...)
+		plain, all := h.open(t, statusPath), h.open(t, statusPath+"?follow=true")
+		plain.want(t, "queued")
+		all.want(t, "queued")
+		end := events.Transition{Status: events.Failed, JobID: "J1", Outcome: events.OutcomeFailed, Reason: events.Cancelled, ReplacedBy: "J2"}
+		h.happenAll(t, topic, end)
+		h.happenAll(t, topic, job("J2", queued(), processing(1, 1))...)
+		for _, want := range []string{"queued", "processing"} {
+			if m := plain.want(t, want); m.json(t)["job_id"] != "J2" {
+				t.Errorf("%s of %v", want, m.json(t)["job_id"])
 			}
 		}
-		add(events.Transition{Status: events.Queued, JobID: "old"})
-		plain := h.open(t, "/api/v1/sessions/s-1/summary/status")
-		all := h.open(t, "/api/v1/sessions/s-1/summary/status?follow=true")
-		for _, r := range []*reader{plain, all} {
-			if f := r.next(t); f.event != "queued" {
-				t.Fatalf("first %+v", f)
-			}
-		}
-		add(events.Transition{Status: events.Failed, JobID: "old", Outcome: events.OutcomeFailed, Reason: events.Cancelled, ReplacedBy: "new"})
-		add(events.Transition{Status: events.Queued, JobID: "new"})
-		add(events.Transition{Status: events.Processing, JobID: "new", Attempt: 1})
-		for _, tc := range []struct {
-			r    *reader
-			want []string
-		}{{plain, []string{"queued", "processing"}}, {all, []string{"error", "queued", "processing"}}} {
-			for _, want := range tc.want {
-				if f := tc.r.next(t); f.event != want {
-					t.Errorf("got %s, want %s", f.event, want)
-				}
-			}
+		for _, want := range []string{"error", "queued", "processing"} {
+			all.want(t, want)
 		}
 	})
 }
