@@ -29,8 +29,9 @@ import (
 //
 // In a development server it also plays simulated failures; see Play.
 type Local struct {
-	// Latency is added to each answer, so that a developer can watch a job being
-	// processed. Set it before the first call. 0 answers at once.
+	// Latency is added to each good answer, so that a developer can watch a job
+	// being processed; simulated failures come at once. Set it before the first
+	// call. 0 answers at once.
 	Latency time.Duration
 
 	mu     sync.Mutex
@@ -55,9 +56,9 @@ func (l *Local) Generate(ctx context.Context, r Request) (Response, error) {
 		return Response{}, err
 	}
 	step := l.received(r.Topic)
-	delay := l.Latency
-	if step.delay > 0 {
-		delay = step.delay
+	delay := step.delay
+	if delay == 0 && step.play == nil {
+		delay = l.Latency
 	}
 	if err := pause(ctx, delay); err != nil {
 		return Response{}, err
