@@ -8,7 +8,7 @@ GO ?= go
 FUZZTIME ?= 5s
 GOTEST := $(GO) test -timeout 10m
 
-.PHONY: help run test test-slow test-go race bench lint fuzz-short tools
+.PHONY: help run test test-slow test-go test-clients test-vectors race bench lint fuzz-short tools node
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS=$$'\t' read -r name text; do printf '%-12s %s\n' "$$name" "$$text"; done
@@ -23,6 +23,18 @@ test-slow: tools ## what takes longer: every test with the race detector, and th
 
 test-go: ## the Go tests
 	$(GOTEST) -race ./...
+
+test-clients: tools node ## build and test the clients, against their contract server
+	cd clients/contract && $(GO) vet ./... && $(GOTEST) ./...
+	cd clients/go && $(GO) vet ./... && $(GOTEST) -race ./...
+	cd clients/web && npm ci --no-audit --no-fund && npm run build && npm test
+
+# Other vectors: make test-vectors TIDINGS_VECTORS=/some/dir. A relative path
+# starts here and not where each client's tests run.
+test-vectors: export TIDINGS_VECTORS := $(abspath $(or $(TIDINGS_VECTORS),clients/vectors))
+test-vectors: node ## the clients' common vectors alone
+	cd clients/go && $(GOTEST) -count 1 -run '^TestVectors' .
+	cd clients/web && npm ci --no-audit --no-fund && npm run test:vectors
 
 race: test-go ## the same, by its usual name
 
@@ -53,4 +65,10 @@ tools:
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
 	  else \
 	    echo "These tests need a program that is not here. Install: $$missing (apt-get install $$missing)" >&2; exit 1; \
+	  fi
+
+node:
+	@major=$$(node --version 2>/dev/null | sed -E 's/^v([0-9]+).*/\1/'); \
+	  if [ "$${major:-0}" -lt 20 ] || ! command -v npm >/dev/null; then \
+	    echo "The web client's tests need Node 20 or newer, with npm" >&2; exit 1; \
 	  fi

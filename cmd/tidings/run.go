@@ -49,7 +49,7 @@ func runService(ctx context.Context, mode string, s *settings, stdout, stderr io
 	standing.Go(func() { p.rescuer.Run(base) })
 
 	if p.works() {
-		go p.worker.Listen(base) // not waited for: it may sit in a read, which the client's end ends
+		standing.Go(func() { p.worker.Listen(base) })
 		if err := p.queue.Start(p.worker.Attempt); err != nil {
 			return errors.Join(err, shutPorts(api, ops))
 		}
