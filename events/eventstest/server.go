@@ -30,6 +30,7 @@ type Server struct {
 	t     testing.TB
 	dir   string
 	port  int
+	bus   int                      // of a cluster's node
 	args  func() ([]string, error) // what to start redis-server with
 	ready string                   // what it says when it serves
 
