@@ -11,6 +11,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/tidings/tidings/events"
 	"github.com/tidings/tidings/jobs"
@@ -65,6 +66,8 @@ func newHouse(t testing.TB, m *modeltest.Scripted, change func(*retry.Settings))
 		Addr:                  "127.0.0.1:0", // an address, so that nothing is looked up
 		Dialer:                func(context.Context, string, string) (net.Conn, error) { return mini.Dial() },
 		ContextTimeoutEnabled: true, MaxRetries: -1,
+		// Or go-redis may leave a goroutine in the bubble.
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 	store, err := jobs.NewStore(client, jobs.Keep{Job: s.Retention, Input: s.InputRetention, Document: 90 * 24 * time.Hour, Key: 24 * time.Hour})
 	if err != nil {

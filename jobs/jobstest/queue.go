@@ -252,3 +252,21 @@ func (q *Queue) Stop() {
 		}
 	}
 }
+
+// RecoverAll does the same with every such task.
+func (q *Queue) RecoverAll() {
+	for _, t := range q.active() {
+		q.Recover(t)
+	}
+}
+
+func (q *Queue) active() (all []jobs.Task) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, n := range q.tasks {
+		if n.state == jobs.TaskActive {
+			all = append(all, n.Task)
+		}
+	}
+	return all
+}

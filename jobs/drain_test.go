@@ -1,0 +1,133 @@
+package jobs_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tidings/tidings/events"
+	"github.com/tidings/tidings/jobs/model/modeltest"
+)
+
+// drain takes a process down the way the program does, with a grace for calls.
+func (p *process) drain(grace time.Duration) (done chan struct{}) {
+	done = make(chan struct{})
+	go func() {
+		defer close(done)
+		p.queue.Drain()
+		p.worker.Drain(context.Background(), grace)
+	}()
+	return done
+}
+
+// TestDrainHandsBack: a running attempt that does not end in the grace is handed
+// back uncounted, and goes on with another worker.
+func TestDrainHandsBack(t *testing.T) {
+	t.Parallel()
+	m := newGated(false)
+	l := newLine(t, m)
+	one := l.process(nil).work()
+	one.submit("some text")
+	<-m.arrived
+	<-one.drain(10 * time.Millisecond)
+	l.told("queued 0/4", "processing 1/4 call 1/3", "queued 0/4 draining")
+	two := l.process(nil).work().rescue()
+	<-m.arrived
+	m.answer("done")
+	l.becomes("completed", is(events.Completed))
+	l.told("queued 0/4", "processing 1/4 call 1/3", "queued 0/4 draining", "processing 1/4 call 1/3", "completed 1/4 version 1")
+	record, err := two.store.Record(t.Context(), l.topic)
+	if err != nil || record["attempts"] != "1" || record["calls"] != "2" || record["run"] != "1" {
+		t.Errorf("record %v %v", record, err)
+	}
+	l.tidy(0)
+}
+
+// TestDrainWaitsForARunningCall: one that ends in the grace counts, and Drain
+// returns at its end.
+func TestDrainWaitsForARunningCall(t *testing.T) {
+	t.Parallel()
+	m := newGated(false)
+	l := newLine(t, m)
+	p := l.process(nil).work()
+	p.submit("some text")
+	<-m.arrived
+	done := p.drain(time.Minute)
+	select {
+	case <-done:
+		t.Fatal("Drain did not wait")
+	case <-time.After(50 * time.Millisecond):
+	}
+	m.answer("done")
+	<-done
+	l.told("queued 0/4", "processing 1/4 call 1/3", "completed 1/4 version 1")
+}
+
+// TestDrainBetweenTwoCalls: an attempt that would only wait for its next call
+// does not wait for the grace.
+func TestDrainBetweenTwoCalls(t *testing.T) {
+	t.Parallel()
+	l := newLine(t, modeltest.NewScripted(modeltest.Status(503).After(300*time.Millisecond), good()))
+	p := l.process(nil).work()
+	p.submit("some text")
+	l.becomes("at work", is(events.Processing))
+	<-p.drain(time.Minute)
+	l.told("queued 0/4", "processing 1/4 call 1/3", "queued 0/4 draining")
+	l.calls(1)
+	l.process(nil).work()
+	l.becomes("completed", is(events.Completed))
+	l.calls(2)
+}
+
+// TestDrainWhileAClaimIsUnderWay: Drain does not overlook it.
+func TestDrainWhileAClaimIsUnderWay(t *testing.T) {
+	t.Parallel()
+	m := newGated(false)
+	l := newLine(t, m)
+	p := l.process(nil)
+	claim := p.store.Hash("claim")
+	claiming, drained := make(chan struct{}), make(chan struct{})
+	p.life.look(func(c redis.Cmder) {
+		if args := c.Args(); len(args) > 1 && args[1] == claim {
+			close(claiming)
+			<-drained
+		}
+	})
+	p.work().submit("some text")
+	<-claiming
+	done := p.drain(10 * time.Millisecond)
+	select {
+	case <-done:
+		t.Error("Drain returned before the claim")
+	case <-time.After(100 * time.Millisecond): // the grace is over, too
+	}
+	close(drained)
+	<-done
+	l.told("queued 0/4", "processing 1/4 call 1/3", "queued 0/4 draining")
+}
+
+// TestDrainDoesNotClaimWhatWaits: a task that came a little early waits in the
+// worker; it does not begin when the process is to end.
+func TestDrainDoesNotClaimWhatWaits(t *testing.T) {
+	t.Parallel()
+	l, job := waiting(t, modeltest.NewScripted(good()), modeltest.Timeout(), "30s")
+	at := time.Now().Add(1500 * time.Millisecond).UnixMilli()
+	l.must(l.client.HSet(t.Context(), l.topic.Key("job"), "next_retry", at).Err())
+	p := l.process(nil)
+	claim, asked := p.store.Hash("claim"), make(chan struct{}, 10)
+	p.life.look(func(c redis.Cmder) {
+		if args := c.Args(); len(args) > 1 && args[1] == claim {
+			asked <- struct{}{}
+		}
+	})
+	p.work()
+	l.must(l.operator.RunTask("summary", job+":1"))
+	<-asked
+	<-p.drain(time.Minute)
+	if n := len(l.history()); n != 3 {
+		t.Errorf("told\n%s", story(l.history()))
+	}
+	l.calls(1)
+}
