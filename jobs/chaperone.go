@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"time"
 
@@ -94,6 +95,26 @@ func (o *Outside) offer(ctx context.Context, t Task, now time.Time) {
 	if _, err := pipe.Exec(ctx); err != nil {
 		o.Log.WarnContext(ctx, "an offer waits for the next look", "job", t.JobID, "error", err)
 	}
+}
+
+// offered tells which of the tasks' jobs wait for an outside worker to claim
+// them, with a chaperone or without.
+func (s *Store) offered(ctx context.Context, tasks []Task) ([]bool, error) {
+	pipe := s.client.Pipeline()
+	cmds := make([]*redis.FloatCmd, len(tasks))
+	for i, t := range tasks {
+		cmds[i] = pipe.ZScore(ctx, offersKey(t.Topic.Workload), member(t.Topic, t.ID()))
+	}
+	_, _ = pipe.Exec(ctx) // each command has its own error
+	out := make([]bool, len(tasks))
+	for i, cmd := range cmds {
+		err := cmd.Err()
+		if err != nil && !errors.Is(err, redis.Nil) {
+			return nil, storageError("offered", err)
+		}
+		out[i] = err == nil
+	}
+	return out, nil
 }
 
 func (o *Outside) withdraw(ctx context.Context, t Task) {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -154,8 +155,14 @@ type Assignment struct {
 const lookAgain = time.Second
 
 // Claim waits up to wait for a job of one of the workloads and claims it; nil
-// when none came. CodeTooOften when too many claims wait already.
+// when none came. CodeTooOften when too many claims wait already. The end of ctx
+// ends the wait, not a claim that is being made.
 func (o *Outside) Claim(ctx context.Context, worker string, workloads []string, wait time.Duration) (*Assignment, error) {
+	for _, name := range workloads {
+		if !slices.Contains(o.Workloads, name) {
+			return nil, &Refusal{Code: CodeInvalidField, Field: "workloads", Why: "one of them is not done outside"}
+		}
+	}
 	o.mu.Lock()
 	if o.waiting >= o.Waiting {
 		o.mu.Unlock()
@@ -175,7 +182,10 @@ func (o *Outside) Claim(ctx context.Context, worker string, workloads []string, 
 		offered := o.offered
 		o.mu.Unlock()
 		for _, name := range workloads {
-			if a, err := o.take(ctx, worker, name); a != nil || err != nil {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			if a, err := o.take(context.WithoutCancel(ctx), worker, name); a != nil || err != nil {
 				return a, err
 			}
 		}
@@ -230,6 +240,10 @@ func (o *Outside) claim(ctx context.Context, worker string, t Task) (*Assignment
 	if !ok {
 		return nil, nil
 	}
+	// First, because a claim whose job nobody finds would be lost.
+	if err := o.Store.findable(ctx, t.Topic, t.JobID); err != nil {
+		return nil, err
+	}
 	token, s := rand.Text(), o.Settings
 	var input []byte
 	got, err := repeat(ctx, func() (answer, error) {
@@ -242,7 +256,7 @@ func (o *Outside) claim(ctx context.Context, worker string, t Task) (*Assignment
 		return nil, err
 	}
 	if got.Ended == "1" {
-		o.Metrics.ended(wl.Name, events.Outcome(got.Outcome), "")
+		o.Metrics.ended(wl.Name, events.Outcome(got.Outcome), events.Reason(got.Reason))
 		return nil, o.Store.leave(ctx, t.Topic, t.JobID, s.InputRetention)
 	}
 	if got.Code != "claimed" {
@@ -263,8 +277,8 @@ func (o *Outside) claim(ctx context.Context, worker string, t Task) (*Assignment
 			"save_ms": ms(s.Saving), "input_ms": ms(s.InputRetention)}, nil)
 		return nil, err
 	}
-	if err := o.Store.client.Set(ctx, jobKey(t.JobID), t.Topic.String(), o.Store.keep.Job).Err(); err != nil {
-		return nil, storageError("claim", err)
+	if got.Attempt == 1 {
+		o.Metrics.claimed(wl.Name, s.DeadlineFor(wl.Long)-time.Duration(got.Deadline-got.Now)*time.Millisecond)
 	}
 	req := render(wl, t.Topic, got.Language, in)
 	o.Log.InfoContext(ctx, "attempt started outside", "job", t.JobID, "workload", wl.Name, "attempt", got.Attempt, "worker", worker)
@@ -274,8 +288,16 @@ func (o *Outside) claim(ctx context.Context, worker string, t Task) (*Assignment
 		Schema: wl.Schema}, nil
 }
 
-// jobKey finds the session of a job that was claimed from outside.
+// jobKey finds the session of a job by its id alone: one that was claimed from
+// outside, or whose outcome is unknown.
 func jobKey(job string) string { return "tidings:job:" + job }
+
+func (s *Store) findable(ctx context.Context, t events.Topic, job string) error {
+	if err := s.client.Set(ctx, jobKey(job), t.String(), s.keep.Job).Err(); err != nil {
+		return storageError("findable", err)
+	}
+	return nil
+}
 
 func (o *Outside) topicOf(ctx context.Context, job string) (events.Topic, error) {
 	text, err := o.Store.client.Get(ctx, jobKey(job)).Result()
@@ -336,15 +358,8 @@ func (o *Outside) Complete(ctx context.Context, r Report, content json.RawMessag
 	if err := o.schemas.check(topic.Workload, content); err != nil {
 		return Settled{}, &Refusal{Code: CodeInvalidField, Field: "content", Why: err.Error()}
 	}
-	record, _, err := o.Store.look(ctx, topic)
-	if err != nil {
-		return Settled{}, err
-	}
-	body, err := json.Marshal(Document{Model: modelName, Language: record["language"], Usage: u, Content: content})
-	if err != nil {
-		return Settled{}, &Refusal{Code: CodeInvalidField, Field: "content", Why: "not JSON"}
-	}
-	return o.settle(ctx, topic, r, args{"kind": "completed", "document_ms": ms(o.Store.keep.Document)}, body, print("completed", string(content)))
+	return o.settle(ctx, topic, r, args{"kind": "completed", "document_ms": ms(o.Store.keep.Document)},
+		&Document{Model: modelName, Usage: u, Content: content}, print("completed", string(content)))
 }
 
 // Fail ends an attempt as failed. The server decides what follows; message is
@@ -377,12 +392,24 @@ func print(parts ...string) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-func (o *Outside) settle(ctx context.Context, topic events.Topic, r Report, a args, body []byte, print string) (Settled, error) {
+func (o *Outside) settle(ctx context.Context, topic events.Topic, r Report, a args, doc *Document, print string) (Settled, error) {
 	s := o.Settings
+	record, _, err := o.Store.look(ctx, topic) // of another job: then the report is a repeat, or late
+	if err != nil {
+		return Settled{}, err
+	}
+	var body []byte
+	if doc != nil {
+		doc.Language = record["language"]
+		if body, err = json.Marshal(doc); err != nil {
+			return Settled{}, &Refusal{Code: CodeInvalidField, Field: "content", Why: "not JSON"}
+		}
+	}
 	a["job"], a["token"], a["worker"], a["attempt"], a["print"] = r.JobID, r.Token, r.Worker, r.Attempt, print
 	a["save_ms"], a["input_ms"] = ms(s.Saving), ms(s.InputRetention)
 	reason, _ := a["reason"].(string)
-	a["lines"] = []string{ledgerLine{Attempt: &AttemptLine{Attempt: r.Attempt, Worker: r.Worker, EndedAt: time.Now().UTC(),
+	a["lines"] = []string{ledgerLine{Attempt: &AttemptLine{Attempt: r.Attempt, Run: int(number(record["run"])), Worker: r.Worker,
+		StartedAt: fromMS(number(record["claimed"])), EndedAt: time.Now().UTC(),
 		Status: events.Status(a["kind"].(string)), Reason: events.Reason(reason)}}.text()}
 	got, err := repeat(ctx, func() (answer, error) {
 		got, _, err := o.Store.run(ctx, "settle", topic, a, body, topic.Key("reports:"+r.JobID))
@@ -405,7 +432,14 @@ func (o *Outside) settle(ctx context.Context, topic events.Topic, r Report, a ar
 		if err := o.Store.leave(ctx, topic, r.JobID, keep); err != nil {
 			o.Log.WarnContext(ctx, "a job stays in the index until the rescuer drops it", "job", r.JobID, "error", err)
 		}
-		o.Metrics.ended(topic.Workload, events.Outcome(got.Outcome), events.Reason(got.Reason))
+	}
+	if got.Replay == "" { // a repeat counts nothing (S2-41)
+		o.Metrics.attempt(topic.Workload, got.Status)
+		if status.Terminal() {
+			o.Metrics.ended(topic.Workload, events.Outcome(got.Outcome), events.Reason(got.Reason))
+		}
+		o.Log.InfoContext(ctx, "attempt ended outside", "job", r.JobID, "workload", topic.Workload, "attempt", r.Attempt,
+			"worker", r.Worker, "status", got.Status, "outcome", got.Outcome, "reason", got.Reason)
 	}
 	out := Settled{JobID: r.JobID, Attempt: r.Attempt, Status: status, At: fromMS(got.Now), Version: got.Version}
 	if status == events.Retrying {

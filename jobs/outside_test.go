@@ -25,6 +25,8 @@ type annex struct {
 	*testing.T
 	client  redis.UniversalClient
 	log     *events.RedisLog
+	store   *jobs.Store
+	queue   *jobs.Asynq
 	service *jobs.Service
 	outside *jobs.Outside
 	topic   events.Topic
@@ -62,7 +64,7 @@ func newAnnex(t *testing.T, change func(*retry.Settings)) *annex {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { stop(); queue.Stop(); end(); parts.Wait() })
-	return &annex{T: t, client: c, log: log, outside: o, topic: events.NewTopic("", "s-1", "summary"),
+	return &annex{T: t, client: c, store: store, queue: queue, log: log, outside: o, topic: events.NewTopic("", "s-1", "summary"),
 		service: jobs.NewService(jobs.ServiceOptions{Store: store, Queue: queue, Settings: s, Outside: jobs.Routes{"summary"},
 			Limits: jobs.Limits{OpenJobs: 100, InputBytes: 1 << 20}, Dependency: "outside", Log: quiet})}
 }
@@ -358,4 +360,56 @@ func TestS4_48_AnUnknownOutcomeIsResolvedByAnOperator(t *testing.T) {
 	}
 	_, err := a.outside.Resolve(t.Context(), "nobody", nil)
 	a.refused(err, jobs.CodeNotFound)
+}
+
+// TestARescuerLeavesAnOfferAlone: a job that waits for an outside worker longer
+// than a task may be on its way is not given another run each time.
+func TestARescuerLeavesAnOfferAlone(t *testing.T) {
+	a := newAnnex(t, nil)
+	a.store.CheckEvery = 50 * time.Millisecond
+	rescuer := jobs.NewRescuer(jobs.RescuerOptions{Store: a.store, Queue: a.queue, Settings: a.outside.Settings,
+		Patience: 10 * time.Millisecond, Log: slog.New(slog.DiscardHandler)})
+	job := a.submit()
+	key := "tidings:{outside/summary}:offers"
+	for n := int64(0); n == 0; n, _ = a.client.ZCard(t.Context(), key).Result() {
+		<-time.After(5 * time.Millisecond)
+	}
+	<-time.After(1100 * time.Millisecond) // so that every limit has passed
+	for range 3 {
+		<-time.After(60 * time.Millisecond)
+		if n, err := rescuer.Round(t.Context()); n != 1 || err != nil {
+			t.Fatalf("looked at %d jobs, %v", n, err)
+		}
+	}
+	if run, err := a.client.HGet(t.Context(), a.topic.Key("job"), "run").Result(); run != "1" || err != nil {
+		t.Errorf("run %s, %v", run, err)
+	}
+	if got, _ := a.claim(); got.JobID != job {
+		t.Errorf("claimed %s", got.JobID)
+	}
+}
+
+// TestTheLedgerTellsOfOutsideAttempts as it does of our own.
+func TestTheLedgerTellsOfOutsideAttempts(t *testing.T) {
+	a := newAnnex(t, nil)
+	a.submit()
+	_, r := a.claim()
+	for range 2 { // a repeat has no second line (S2-41)
+		if _, err := a.outside.Fail(t.Context(), r, "model_auth", ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l, err := a.service.Attempts(t.Context(), a.topic)
+	if err != nil || len(l.Attempts) != 1 {
+		t.Fatalf("ledger %+v %v", l, err)
+	}
+	if got := l.Attempts[0]; got.Run != 1 || got.Worker != "w1" || time.Since(got.StartedAt) > time.Minute || got.Reason != events.Auth {
+		t.Errorf("line %+v", got)
+	}
+}
+
+func TestOnlyWorkloadsDoneOutsideCanBeClaimed(t *testing.T) {
+	a := newAnnex(t, nil)
+	_, err := a.outside.Claim(t.Context(), "w", []string{"summary", "guidance"}, time.Second)
+	a.refused(err, jobs.CodeInvalidField)
 }

@@ -74,6 +74,15 @@ func (r Routes) Queue(w Workload) string {
 	return w.Queue
 }
 
+// queueOf is where a job's tasks wait: what its record says, which holds also
+// when Routes have changed since. Records of older versions do not say it.
+func queueOf(recorded string, w Workload) string {
+	if recorded != "" {
+		return recorded
+	}
+	return w.Queue
+}
+
 // Handler does one task and says what comes next.
 type Handler func(ctx context.Context, t Task) Verdict
 

@@ -176,6 +176,11 @@ func (r *Rescuer) carryOut(ctx context.Context, e *entry, cure remedy) error {
 	t.Run = got.Run
 	switch {
 	case got.Status == string(events.Failed):
+		if got.Outcome == string(events.OutcomeUnknown) {
+			if err := r.Store.findable(ctx, t.Topic, t.JobID); err != nil {
+				return err
+			}
+		}
 		r.Metrics.ended(t.Topic.Workload, events.Outcome(got.Outcome), events.Reason(got.Reason))
 		return r.Store.leave(ctx, t.Topic, t.JobID, r.Settings.InputRetention)
 	case cure.action == "enqueue" && f.old != "":

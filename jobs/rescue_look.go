@@ -24,7 +24,7 @@ type entry struct {
 
 // examined are the fields of the record that the table needs.
 func examined() []string {
-	return []string{"job", "run", "token", "lease", "next_retry", "not_before", "hint", "paused", "missing", "unplaced", "old"}
+	return []string{"job", "run", "token", "lease", "next_retry", "not_before", "hint", "paused", "missing", "unplaced", "old", "queue"}
 }
 
 // examine reads the records and logs of members of the index, all in one round
@@ -100,7 +100,7 @@ func (e *entry) read(record map[string]string, last events.Transition, now time.
 	if !known { // of another version of this program, which looks after it
 		e.err = fmt.Errorf("jobs: unknown workload %q", e.topic.Workload)
 	}
-	e.task = Task{Topic: e.topic, JobID: e.job, Run: e.found.run, Queue: wl.Queue}
+	e.task = Task{Topic: e.topic, JobID: e.job, Run: e.found.run, Queue: queueOf(record["queue"], wl)}
 }
 
 // askQueue completes what was found of waiting jobs, one queue after the other.
@@ -131,10 +131,16 @@ func (r *Rescuer) askOne(ctx context.Context, queue string, entries []*entry) er
 	if err != nil {
 		return err
 	}
+	offered := make([]bool, len(tasks))
+	if queue == OutsideQueue {
+		if offered, err = r.Store.offered(ctx, tasks); err != nil {
+			return err
+		}
+	}
 	workers := -1 // not asked yet
 	for i, e := range entries {
 		f := &e.found
-		f.task, f.paused = states[i], paused
+		f.task, f.paused, f.offered = states[i], paused, offered[i]
 		if f.task == TaskPending && workers < 0 {
 			if workers, err = r.Queue.Workers(ctx, queue); err != nil {
 				return err

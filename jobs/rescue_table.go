@@ -23,6 +23,7 @@ type found struct {
 	// What follows is the queue's, and asked for only where it matters (asks).
 	task    TaskState
 	paused  bool
+	offered bool // to outside workers, for as long as none takes it
 	workers int
 	ran     bool // before its time, by somebody
 }
@@ -106,7 +107,7 @@ func diagnose(f found, patience time.Duration) remedy {
 		return remedy{action: "adopt", reason: events.RunByOperator}
 	case f.task == TaskPending && f.workers == 0 && late && f.last.Reason != events.NoWorker:
 		return remedy{action: "queued", reason: events.NoWorker}
-	case late && (f.task == TaskActive || f.task == TaskScheduled && !f.due().IsZero()):
+	case late && (f.task == TaskActive && !f.offered || f.task == TaskScheduled && !f.due().IsZero()):
 		// Still waiting, or taken by a worker that died before it claimed.
 		return remedy{action: "rerun"}
 	}

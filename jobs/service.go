@@ -59,7 +59,7 @@ const queueFullRetry = 5 * time.Second
 func (s *Service) plan(w Workload, job string) args {
 	deadline := s.Settings.DeadlineFor(w.Long)
 	return args{
-		"job": job, "dependency": s.Dependency,
+		"job": job, "dependency": s.Dependency, "queue": s.Outside.Queue(w),
 		"deadline_ms": ms(deadline), "input_ms": ms(deadline + s.Store.keep.Input),
 		"max_attempts": s.Settings.Attempts, "max_calls": s.Settings.Calls, "allowance": s.Settings.Allowance,
 	}
@@ -223,7 +223,7 @@ func (s *Service) Retry(ctx context.Context, topic events.Topic) (Accepted, erro
 		s.Log.InfoContext(ctx, "job retried by hand", "job", job, "failed_job", got.Old, "workload", w.Name)
 		return Accepted{JobID: job, Status: events.Queued}, nil
 	case "run_now":
-		s.runNow(ctx, Task{Topic: topic, JobID: got.JobID, Run: got.Run, Queue: s.Outside.Queue(w)})
+		s.runNow(ctx, Task{Topic: topic, JobID: got.JobID, Run: got.Run, Queue: queueOf(got.Queue, w)})
 		return Accepted{JobID: got.JobID, Status: events.Queued}, nil
 	case "live":
 		return Accepted{JobID: got.JobID, Status: events.Status(got.Status), Live: true}, nil

@@ -86,6 +86,8 @@ type answer struct {
 	Old      string `json:"old"`
 	Live     string `json:"live"`
 	Ended    string `json:"ended"`
+	Replay   string `json:"replay"`
+	Queue    string `json:"queue"`
 
 	At          int64 `json:"at,string"`
 	Now         int64 `json:"now,string"`

@@ -211,8 +211,13 @@ func (w *Worker) Attempt(ctx context.Context, t Task) Verdict {
 		if got.Ended == "1" {
 			w.Metrics.ended(wl.Name, events.Outcome(got.Outcome), events.Reason(got.Reason))
 			keep := w.Settings.InputRetention
-			if got.Outcome == string(events.OutcomeFailed) { // it was the input that was missing
+			switch events.Outcome(got.Outcome) {
+			case events.OutcomeFailed: // it was the input that was missing
 				keep = 0
+			case events.OutcomeUnknown: // an operator will ask for it by its id
+				if err := w.Store.findable(ctx, t.Topic, t.JobID); err != nil {
+					w.Log.ErrorContext(ctx, "a job of unknown outcome cannot be resolved by its id", "job", t.JobID, "error", err)
+				}
 			}
 			w.leave(ctx, t, keep)
 			return Final(got.Outcome + ": " + got.Reason)

@@ -6,7 +6,7 @@
 --
 -- The record (hash) holds numbers as strings, times in ms of Redis time:
 --   job, run, fingerprint, language, accepted, deadline, max_attempts, max_calls,
---   allowance, manual (manual retries in a row), dependency
+--   allowance, manual (manual retries in a row), dependency, queue (where its tasks wait)
 --   old                      the failed job that this one follows in its session
 --   attempts, calls          counted here alone
 --   token, lease, worker, claimed, call     the current claim; absent when none
@@ -107,7 +107,7 @@ local function start(fields)
   local r = {job = a.job, run = 1, attempts = 0, calls = 0, accepted = now,
     deadline = now + a.deadline_ms, max_attempts = a.max_attempts, max_calls = a.max_calls,
     allowance = a.allowance, fingerprint = fields.fingerprint, language = fields.language,
-    manual = fields.manual, old = fields.old, dependency = a.dependency}
+    manual = fields.manual, old = fields.old, dependency = a.dependency, queue = a.queue}
   for k, v in pairs(r) do
     if type(v) == 'number' then r[k] = str(v) end
   end

@@ -1,8 +1,8 @@
 -- retry is the user's "try again". Safe to repeat with the same job id.
 -- a: job (for the new one, if one is due), deadline_ms, max_attempts, max_calls, allowance,
---    dependency, input_ms
+--    dependency, queue, input_ms
 -- -> code created | live | run_now | wait | completed | not_retryable | too_often | gone | unknown;
---    job, status, run, at (when it may be asked again), now, old (the job that failed)
+--    job, status, run, queue, at (when it may be asked again), now, old (the job that failed)
 local r, l, now = record(), last(LOG), now_ms()
 if not l then return reply{code = 'unknown'} end
 if not r.job then
@@ -26,9 +26,9 @@ if l.status == 'retrying' and l.layer == 'queue' then
   if num(r.hint) > now then return reply{code = 'wait', at = num(r.hint), now = now, job = r.job} end
   publish(r, {status = 'queued', reason = 'run_by_user'})
   set(r, {next_retry = '', hint = ''})
-  return reply{code = 'run_now', job = r.job, run = num(r.run), status = 'queued'}
+  return reply{code = 'run_now', job = r.job, run = num(r.run), queue = r.queue, status = 'queued'}
 end
 if l.status == 'queued' and l.reason == 'run_by_user' and num(r.attempts) > 0 then
-  return reply{code = 'run_now', job = r.job, run = num(r.run), status = 'queued'} -- the same tap again
+  return reply{code = 'run_now', job = r.job, run = num(r.run), queue = r.queue, status = 'queued'} -- the same tap again
 end
 return reply{code = 'live', job = r.job, status = l.status}
