@@ -18,7 +18,7 @@ func contractKeys() []string {
 	keys := strings.Fields(`
 		ai_workload_summary_error ai_workload_guidance_error ai_workload_classification_error ai_service_busy_retrying
 		ai_workload_retry_button session_see_later session_summary_compiling session_summary_taking_longer
-		retrying_queue retrying_call retrying_now retry_in_seconds`)
+		retrying_queue retrying_call retrying_now retrying_call_now retry_in_seconds`)
 	for _, reason := range strings.Fields(`
 		overloaded rate_limited unavailable timeout network auth quota invalid_input invalid_output stream_interrupted
 		worker_lost internal storage breaker_open retry_budget call_allowance attempts retries_disabled

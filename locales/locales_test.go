@@ -250,7 +250,7 @@ func TestMessagesAreThoseWithoutPlaceholders(t *testing.T) {
 			t.Errorf("Messages()[%s] = %q, want %q", key, text, want)
 		}
 	}
-	if len(messages)+withPlaceholders != len(c.Keys()) || withPlaceholders != 9 {
+	if len(messages)+withPlaceholders != len(c.Keys()) || withPlaceholders != 10 {
 		t.Errorf("%d listed, %d with placeholders, %d keys", len(messages), withPlaceholders, len(c.Keys()))
 	}
 }

@@ -150,16 +150,16 @@ func (r *renderer) retrying(head headJSON, t events.Transition, now time.Time, f
 	}
 	seconds := countdown(left, t.NextRetryAt.Sub(t.At))
 	args := locales.Args{"Seconds": seconds, "Attempt": t.NextAttempt, "Max": t.MaxAttempts}
-	key := "retrying_queue"
+	key, soon := "retrying_queue", "retrying_now"
 	if t.Layer == events.CallLayer {
 		j.Call, j.NextCall, j.MaxCalls = t.Call, t.NextCall, t.MaxCalls
-		args = locales.Args{"Seconds": seconds, "Call": t.NextCall, "Attempt": t.Attempt, "Max": t.MaxCalls}
-		key = "retrying_call"
+		args = locales.Args{"Seconds": seconds, "Call": t.NextCall, "Max": t.MaxCalls}
+		key, soon = "retrying_call", "retrying_call_now"
 	} else {
 		j.NextAttempt = t.NextAttempt
 	}
 	if seconds == 0 {
-		key, args["Max"] = "retrying_now", t.MaxAttempts
+		key = soon
 	}
 	j.Message, _ = r.texts.Text(f.lang, key, args)
 	j.UserMessage, _ = r.texts.Text(f.lang, busyKey, nil)
@@ -179,7 +179,11 @@ func (r *renderer) failed(head headJSON, topic events.Topic, t events.Transition
 	if w, ok := jobs.WorkloadNamed(topic.Workload); ok {
 		j.MessageKey = w.ErrorKey
 	}
-	j.Message, _ = r.texts.Text(f.lang, j.MessageKey, nil)
+	key := j.MessageKey
+	if !t.CanRetry { // the workload's text offers a retry; what there is to say is why
+		key = "reason_" + string(t.Reason)
+	}
+	j.Message, _ = r.texts.Text(f.lang, key, nil)
 	if t.CanRetry {
 		available := t.RetryAvailableAt
 		if available.IsZero() {

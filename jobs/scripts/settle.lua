@@ -7,7 +7,8 @@
 --    wait_ms (queued: not before), retry_ms (error: no manual retry before), new_run (the queue's task cannot carry on)
 --    attempt, print, worker (a report: the attempt, what it says, who says it)
 -- ARGV 4: the document without its version
--- -> code ok | lost | conflict (a report that says something else); status, outcome, reason, at (next_retry or not_before), run, version, attempt
+-- -> code ok | lost | conflict (a report that says something else); status, outcome, reason, at (next_retry or not_before), run, version, attempt,
+--    replay (1: of a report that was made before)
 local r, now = record(), now_ms()
 local reports = KEYS[6]
 if reports then
@@ -16,7 +17,9 @@ if reports then
     known = cjson.decode(known)
     if known.token ~= a.token then return reply{code = 'lost'} end
     if known.print ~= a.print then return reply{code = 'conflict'} end
-    return known.answer
+    local again = cjson.decode(known.answer)
+    again.replay = '1'
+    return reply(again)
   end
   if r.worker ~= a.worker or num(r.lease) <= now or num(r.attempts) ~= a.attempt then return reply{code = 'lost'} end
 elseif r.job == a.job and r.settled == a.token then
@@ -75,8 +78,8 @@ if a.kind == 'queued' then
 end
 
 if a.kind == 'retrying' then
-  if num(r.calls) >= num(r.allowance) then return fail('retries_exhausted', 'call_allowance', true, nil) end
   if num(r.attempts) >= num(r.max_attempts) then return fail('retries_exhausted', 'attempts', true, nil) end
+  if num(r.calls) >= num(r.allowance) then return fail('retries_exhausted', 'call_allowance', true, nil) end
   -- The plan's time is the nearest whole second, a provider's hint is never shortened.
   local at = math.floor((now + a.delay_ms + 500) / 1000) * 1000
   if at <= now then at = math.floor(now / 1000) * 1000 + 1000 end
