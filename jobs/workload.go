@@ -15,33 +15,37 @@ type Workload struct {
 	Long bool
 	// ErrorKey is the text clients show when it failed for good.
 	ErrorKey string
-	// MaxOutputTokens bounds the model's answer.
+	// MaxOutputTokens bounds the model's answer. It is several times what the
+	// document needs, because some models think first, and that counts too.
 	MaxOutputTokens int
-	// Schema is what the output must satisfy.
+	// Schema is what the output must satisfy. Providers are sent its shape and
+	// its descriptions; the rest of it is checked when the output is here.
 	Schema json.RawMessage
-	// Task tells the model what to make.
-	Task string
+	// Prompt is the version of the workload's prompt: prompts/<name>.<version>.txt.
+	Prompt string
 }
 
 // Workloads returns the table, by name.
 func Workloads() []Workload {
 	return []Workload{{
-		Name: "summary", Queue: "summary", ErrorKey: "ai_workload_summary_error", MaxOutputTokens: 1024,
-		Task: "Summarize the material. Give a short title, a summary of three to six sentences, and the key points.",
-		Schema: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["title","summary","key_points"],
-			"properties":{"title":{"type":"string","minLength":1},"summary":{"type":"string","minLength":1},
-			"key_points":{"type":"array","items":{"type":"string"}}}}`),
+		Name: "summary", Queue: "summary", ErrorKey: "ai_workload_summary_error", MaxOutputTokens: 6144, Prompt: "v1",
+		Schema: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["title","summary","key_points"],"properties":{
+			"title":{"type":"string","minLength":1,"maxLength":300,"description":"What the session was about, in at most eight words."},
+			"summary":{"type":"string","minLength":1,"maxLength":20000,"description":"Three to six sentences."},
+			"key_points":{"type":"array","maxItems":50,"description":"Two to six points, most important first.",
+				"items":{"type":"string","maxLength":2000}}}}`),
 	}, {
-		Name: "guidance", Queue: "guidance", Long: true, ErrorKey: "ai_workload_guidance_error", MaxOutputTokens: 2048,
-		Task: "Work out what the person should do next. Give the steps in order, each with a short title and one or two sentences of detail.",
-		Schema: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["steps"],
-			"properties":{"steps":{"type":"array","minItems":1,"items":{"type":"object","additionalProperties":false,
-			"required":["title","detail"],"properties":{"title":{"type":"string","minLength":1},"detail":{"type":"string"}}}}}}`),
+		Name: "guidance", Queue: "guidance", Long: true, ErrorKey: "ai_workload_guidance_error", MaxOutputTokens: 8192, Prompt: "v1",
+		Schema: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["steps"],"properties":{
+			"steps":{"type":"array","minItems":1,"maxItems":50,"description":"Three to seven steps, in order.",
+				"items":{"type":"object","additionalProperties":false,"required":["title","detail"],"properties":{
+					"title":{"type":"string","minLength":1,"maxLength":300,"description":"What to do, in at most eight words."},
+					"detail":{"type":"string","maxLength":5000,"description":"One or two sentences: how to begin."}}}}}}`),
 	}, {
-		Name: "classification", Queue: "classification", ErrorKey: "ai_workload_classification_error", MaxOutputTokens: 128,
-		Task: "Classify the material. Give one label of at most three words and your confidence from 0 to 1.",
-		Schema: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["label","confidence"],
-			"properties":{"label":{"type":"string","minLength":1},"confidence":{"type":"number","minimum":0,"maximum":1}}}`),
+		Name: "classification", Queue: "classification", ErrorKey: "ai_workload_classification_error", MaxOutputTokens: 4096, Prompt: "v1",
+		Schema: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["label","confidence"],"properties":{
+			"label":{"type":"string","minLength":1,"maxLength":100,"description":"The subject, in one to three words."},
+			"confidence":{"type":"number","minimum":0,"maximum":1,"description":"From 0 to 1."}}}`),
 	}}
 }
 
