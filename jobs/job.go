@@ -101,6 +101,9 @@ type Accepted struct {
 	Live bool `json:"-"`
 	// Replayed tells that an Idempotency-Key repeated an earlier answer.
 	Replayed bool `json:"-"`
+	// Unreplicated tells that the replicas asked for did not confirm it in
+	// time: a fail-over now may lose it (Store.Sync).
+	Unreplicated bool `json:"-"`
 }
 
 // Submit is one request for a new version of a document.

@@ -23,6 +23,7 @@ type Metrics struct {
 	tickets      *prometheus.CounterVec
 	discarded    *prometheus.CounterVec
 	rescued      *prometheus.CounterVec
+	unsafe       *prometheus.CounterVec
 	age          *prometheus.HistogramVec
 	callSeconds  *prometheus.HistogramVec
 }
@@ -50,6 +51,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		tickets:      counter("tickets_total", "Answers of the gate, by verdict and reason.", "dependency", "verdict", "reason"),
 		discarded:    counter("results_discarded_total", "Results of attempts that had been replaced or cancelled.", "workload"),
 		rescued:      counter("rescues_total", "What the rescuer put right, by what it did.", "action"),
+		unsafe:       counter("unreplicated_total", "Steps that the replicas asked for did not confirm in time.", "step"),
 		age: histogram("queue_age_seconds", "From acceptance to the first claim.",
 			[]float64{.005, .01, .02, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}, "workload"),
 		callSeconds: histogram("call_seconds", "Duration of a request to the provider.",
@@ -126,5 +128,11 @@ func (m *Metrics) call(dependency, workload string, first bool, c model.Call) {
 	}
 	if c.Cost != nil {
 		m.cost.WithLabelValues(dependency, workload).Add(*c.Cost)
+	}
+}
+
+func (m *Metrics) unreplicated(step string) {
+	if m != nil {
+		m.unsafe.WithLabelValues(step).Inc()
 	}
 }

@@ -95,7 +95,8 @@ func (s *Service) Submit(ctx context.Context, r Submit) (Accepted, error) {
 		return Accepted{}, fmt.Errorf("jobs: input: %w", err)
 	}
 	job, since := ulid.Make().String(), time.Now()
-	if err := s.admit(ctx, r.Topic, job, len(input), s.Settings.DeadlineFor(w.Long)); err != nil {
+	safe, err := s.admit(ctx, r.Topic, job, len(input), s.Settings.DeadlineFor(w.Long))
+	if err != nil {
 		// A key or a job that is known is answered also when there is no room.
 		if a, known := s.known(ctx, r); known {
 			return a, nil
@@ -118,7 +119,9 @@ func (s *Service) Submit(ctx context.Context, r Submit) (Accepted, error) {
 		s.stay(ctx, r.Topic, job, len(input), since)
 		return Accepted{}, err
 	}
+	unsafe := got.unreplicated
 	if got.Code == "created" {
+		unsafe = unsafe || !safe
 		s.stay(ctx, r.Topic, job, len(input), since)
 	} else {
 		s.leave(ctx, r.Topic, job, 0)
@@ -136,11 +139,11 @@ func (s *Service) Submit(ctx context.Context, r Submit) (Accepted, error) {
 		play()
 		s.enqueue(ctx, Task{Topic: r.Topic, JobID: job, Run: 1, Queue: s.Outside.Queue(w)}, time.Time{})
 		s.Log.InfoContext(ctx, "job accepted", "job", job, "workload", w.Name, "bytes", len(input))
-		return Accepted{JobID: job, Status: events.Queued}, nil
+		return Accepted{JobID: job, Status: events.Queued, Unreplicated: unsafe}, nil
 	case "live":
-		return Accepted{JobID: got.JobID, Status: events.Status(got.Status), Live: true}, nil
+		return Accepted{JobID: got.JobID, Status: events.Status(got.Status), Live: true, Unreplicated: unsafe}, nil
 	case "replay":
-		return Accepted{JobID: got.JobID, Status: events.Status(got.Status), Live: got.Live == "1", Replayed: true}, nil
+		return Accepted{JobID: got.JobID, Status: events.Status(got.Status), Live: got.Live == "1", Replayed: true, Unreplicated: unsafe}, nil
 	case "job_running":
 		return Accepted{}, &Refusal{Code: CodeJobRunning, JobID: got.JobID}
 	case "key_reused":
@@ -150,13 +153,15 @@ func (s *Service) Submit(ctx context.Context, r Submit) (Accepted, error) {
 }
 
 // known looks whether a submit that found no room repeats something known.
+// Nothing is written, so nothing is waited for.
 func (s *Service) known(ctx context.Context, r Submit) (Accepted, bool) {
 	print := fingerprint(r.Input, r.Language)
 	if r.IdempotencyKey != "" {
 		if text, err := s.Store.client.Get(ctx, idempotencyKey(r.Topic, r.IdempotencyKey)).Result(); err == nil {
 			var k struct{ Fingerprint, Job, Status, Live string }
 			if json.Unmarshal([]byte(text), &k) == nil && k.Fingerprint == print {
-				return Accepted{JobID: k.Job, Status: events.Status(k.Status), Live: k.Live == "1", Replayed: true}, true
+				return Accepted{JobID: k.Job, Status: events.Status(k.Status), Live: k.Live == "1", Replayed: true,
+					Unreplicated: s.Store.Sync.Replicas > 0}, true
 			}
 		}
 	}
@@ -164,7 +169,7 @@ func (s *Service) known(ctx context.Context, r Submit) (Accepted, bool) {
 	if err != nil || rec["fingerprint"] != print || last.JobID != rec["job"] || last.Seq == 0 || last.Status.Terminal() {
 		return Accepted{}, false
 	}
-	return Accepted{JobID: last.JobID, Status: last.Status, Live: true}, true
+	return Accepted{JobID: last.JobID, Status: last.Status, Live: true, Unreplicated: s.Store.Sync.Replicas > 0}, true
 }
 
 func idempotencyKey(t events.Topic, key string) string {
@@ -183,14 +188,14 @@ func (s *Service) Retry(ctx context.Context, topic events.Topic) (Accepted, erro
 		return Accepted{}, err
 	}
 	// Only an ended job needs room for a new one; the script decides.
-	job, admitted, size, since := ulid.Make().String(), false, 0, time.Now()
+	job, admitted, safe, size, since := ulid.Make().String(), false, true, 0, time.Now()
 	if last.Status == events.Failed && last.CanRetry {
 		n, err := s.Store.client.StrLen(ctx, topic.Key("input")).Result()
 		if err != nil {
 			return Accepted{}, storageError("retry", err)
 		}
 		size = int(n)
-		if err := s.admit(ctx, topic, job, size, s.Settings.DeadlineFor(w.Long)); err != nil {
+		if safe, err = s.admit(ctx, topic, job, size, s.Settings.DeadlineFor(w.Long)); err != nil {
 			return Accepted{}, err
 		}
 		admitted = true
@@ -213,7 +218,7 @@ func (s *Service) Retry(ctx context.Context, topic events.Topic) (Accepted, erro
 	case "created":
 		if !admitted {
 			// It failed between the look and the script.
-			s.readmit(ctx, topic, job, size)
+			safe = s.readmit(ctx, topic, job, size)
 		} else {
 			s.stay(ctx, topic, job, size, since)
 		}
@@ -221,12 +226,12 @@ func (s *Service) Retry(ctx context.Context, topic events.Topic) (Accepted, erro
 		s.leave(ctx, topic, got.Old, 0)
 		s.enqueue(ctx, Task{Topic: topic, JobID: job, Run: 1, Queue: s.Outside.Queue(w)}, time.Time{})
 		s.Log.InfoContext(ctx, "job retried by hand", "job", job, "failed_job", got.Old, "workload", w.Name)
-		return Accepted{JobID: job, Status: events.Queued}, nil
+		return Accepted{JobID: job, Status: events.Queued, Unreplicated: got.unreplicated || !safe}, nil
 	case "run_now":
 		s.runNow(ctx, Task{Topic: topic, JobID: got.JobID, Run: got.Run, Queue: queueOf(got.Queue, w)})
-		return Accepted{JobID: got.JobID, Status: events.Queued}, nil
+		return Accepted{JobID: got.JobID, Status: events.Queued, Unreplicated: got.unreplicated}, nil
 	case "live":
-		return Accepted{JobID: got.JobID, Status: events.Status(got.Status), Live: true}, nil
+		return Accepted{JobID: got.JobID, Status: events.Status(got.Status), Live: true, Unreplicated: got.unreplicated}, nil
 	case "wait":
 		return Accepted{}, &Refusal{Code: CodeWaitRequired, RetryAfter: wait, JobID: got.JobID}
 	case "too_often":
@@ -260,7 +265,7 @@ func (s *Service) Cancel(ctx context.Context, topic events.Topic) (Accepted, err
 		s.Metrics.ended(topic.Workload, events.OutcomeFailed, events.Cancelled)
 		s.Log.InfoContext(ctx, "job cancelled", "job", got.JobID, "workload", topic.Workload)
 	}
-	return Accepted{JobID: got.JobID, Status: events.Status(got.Status)}, nil
+	return Accepted{JobID: got.JobID, Status: events.Status(got.Status), Unreplicated: got.unreplicated}, nil
 }
 
 // Document returns the topic's current document; CodeNoDocument when there is
@@ -279,15 +284,16 @@ func (s *Service) Attempts(ctx context.Context, topic events.Topic) (Ledger, err
 	return s.Store.ledger(ctx, topic)
 }
 
-func (s *Service) admit(ctx context.Context, t events.Topic, job string, bytes int, deadline time.Duration) error {
-	ok, err := repeat(ctx, func() (bool, error) {
+// admit tells whether the entry is as safe as the store's Sync asks.
+func (s *Service) admit(ctx context.Context, t events.Topic, job string, bytes int, deadline time.Duration) (replicated bool, err error) {
+	got, err := repeat(ctx, func() (admission, error) {
 		return s.Store.admit(ctx, t, job, bytes, s.Limits.OpenJobs, s.Limits.InputBytes, deadline+s.Store.keep.Input)
 	})
-	if err == nil && !ok {
+	if err == nil && !got.room {
 		s.Metrics.refused(t.Workload)
 		err = &Refusal{Code: CodeQueueFull, RetryAfter: queueFullRetry}
 	}
-	return err
+	return got.replicated, err
 }
 
 // stay makes sure that a job is in the index whose second step took so long that
@@ -300,14 +306,15 @@ func (s *Service) stay(ctx context.Context, t events.Topic, job string, bytes in
 
 // readmit takes a job in that is stored already: above the limits, rather than
 // where no rescuer would find it.
-func (s *Service) readmit(ctx context.Context, t events.Topic, job string, bytes int) {
+func (s *Service) readmit(ctx context.Context, t events.Topic, job string, bytes int) (replicated bool) {
 	w, _ := WorkloadNamed(t.Workload)
-	_, err := repeat(ctx, func() (bool, error) {
+	got, err := repeat(ctx, func() (admission, error) {
 		return s.Store.admit(ctx, t, job, bytes, math.MaxInt32, math.MaxInt64, s.Settings.DeadlineFor(w.Long)+s.Store.keep.Input)
 	})
 	if err != nil {
 		s.Log.ErrorContext(ctx, "a job may be outside the index, where no rescuer finds it", "job", job, "error", err)
 	}
+	return got.replicated
 }
 
 // leave is best effort: what stays in the index is dropped by the rescuer.

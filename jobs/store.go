@@ -40,6 +40,10 @@ type Store struct {
 	// it to CheckEvery; a process that shares a Redis with others must not
 	// differ from them.
 	CheckEvery time.Duration
+	// Sync says which replicas are waited for; nobody unless it is set.
+	Sync Sync
+	// Metrics counts what was not replicated in time; may be nil.
+	Metrics *Metrics
 
 	client redis.UniversalClient
 	keep   Keep
@@ -89,6 +93,8 @@ type answer struct {
 	Replay   string `json:"replay"`
 	Queue    string `json:"queue"`
 
+	unreplicated bool // Sync was not met
+
 	At          int64 `json:"at,string"`
 	Now         int64 `json:"now,string"`
 	Deadline    int64 `json:"deadline,string"`
@@ -115,7 +121,7 @@ func (s *Store) run(ctx context.Context, verb string, t events.Topic, a args, bl
 		return answer{}, nil, fmt.Errorf("jobs: %s: %w", verb, err)
 	}
 	keys := append([]string{t.Key("log"), t.Key("job"), t.Key("input"), t.Key("document"), t.Key("ledger")}, extra...)
-	reply, err := s.verbs[verb].Run(ctx, s.client, keys, t.Key("live"), ms(s.keep.Job), arg, blob).Result()
+	reply, replicated, err := s.exec(ctx, verb, keys, t.Key("live"), ms(s.keep.Job), arg, blob)
 	if err != nil {
 		return answer{}, nil, storageError(verb, err)
 	}
@@ -135,6 +141,7 @@ func (s *Store) run(ctx context.Context, verb string, t events.Topic, a args, bl
 	if err := json.Unmarshal([]byte(text), &out); err != nil {
 		return answer{}, nil, fmt.Errorf("jobs: %s answered %q: %w", verb, text, err)
 	}
+	out.unreplicated = !replicated
 	return out, rest, nil
 }
 
@@ -150,7 +157,7 @@ func storageError(verb string, err error) error {
 
 // unavailable knows the error replies of a Redis that cannot serve now.
 func unavailable(reply string) bool {
-	for _, p := range []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "OOM", "NOREPLICAS", "MISCONF", "UNBLOCKED"} {
+	for _, p := range []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "OOM", "NOREPLICAS", "MISCONF", "UNBLOCKED", "MOVED", "ASK"} {
 		if strings.HasPrefix(reply, p) {
 			return true
 		}
@@ -183,13 +190,20 @@ func indexKeys() []string {
 	return []string{"tidings:{open}:index", "tidings:{open}:inputs", "tidings:{open}:sizes", "tidings:{open}:bytes"}
 }
 
-// admit takes a job into the index. It answers false when there is no room.
-func (s *Store) admit(ctx context.Context, t events.Topic, job string, bytes, limit int, byteLimit int64, hold time.Duration) (bool, error) {
-	r, err := s.verbs["admit"].Run(ctx, s.client, indexKeys(), member(t, job), bytes, limit, byteLimit, ms(s.CheckEvery), ms(hold)).Int64Slice()
+// admission is the answer to admit.
+type admission struct{ room, replicated bool }
+
+// admit takes a job into the index, if there is room.
+func (s *Store) admit(ctx context.Context, t events.Topic, job string, bytes, limit int, byteLimit int64, hold time.Duration) (admission, error) {
+	reply, replicated, err := s.exec(ctx, "admit", indexKeys(), member(t, job), bytes, limit, byteLimit, ms(s.CheckEvery), ms(hold))
 	if err != nil {
-		return false, storageError("admit", err)
+		return admission{}, storageError("admit", err)
 	}
-	return r[0] == 1, nil
+	list, _ := reply.([]any)
+	if len(list) == 0 {
+		return admission{}, fmt.Errorf("jobs: admit answered %T", reply)
+	}
+	return admission{room: list[0] == int64(1), replicated: replicated}, nil
 }
 
 // leave takes a job out of the index; keep is how long its input stays.

@@ -395,11 +395,11 @@ func TestTheIndexNeverOvershoots(t *testing.T) {
 		for i := range 40 {
 			wg.Go(func() {
 				job := string(rune('A'+i/26)) + string(rune('A'+i%26))
-				ok, err := b.store.admit(ctx, b.topic, job, 10, 7, 1000, time.Minute)
+				got, err := b.store.admit(ctx, b.topic, job, 10, 7, 1000, time.Minute)
 				if err != nil {
 					b.Error(err)
 				}
-				if ok {
+				if got.room {
 					mu.Lock()
 					in[job] = true
 					mu.Unlock()
@@ -411,7 +411,7 @@ func TestTheIndexNeverOvershoots(t *testing.T) {
 			b.Fatalf("%d open, %d admitted, want 7", n, len(in))
 		}
 		for job := range in {
-			if ok, _ := b.store.admit(ctx, b.topic, job, 10, 7, 1000, time.Minute); !ok {
+			if got, _ := b.store.admit(ctx, b.topic, job, 10, 7, 1000, time.Minute); !got.room {
 				b.Error("a repeat was refused")
 			}
 			if err := b.store.leave(ctx, b.topic, job, 0); err != nil {
@@ -422,18 +422,18 @@ func TestTheIndexNeverOvershoots(t *testing.T) {
 			b.Errorf("%s bytes are still counted", sum)
 		}
 		// The byte budget counts failed jobs' inputs for as long as they are kept.
-		if ok, _ := b.store.admit(ctx, b.topic, "big", 900, 7, 1000, time.Minute); !ok {
+		if got, _ := b.store.admit(ctx, b.topic, "big", 900, 7, 1000, time.Minute); !got.room {
 			b.Fatal("refused below the byte limit")
 		}
 		_ = b.store.leave(ctx, b.topic, "big", 30*time.Millisecond)
-		if ok, _ := b.store.admit(ctx, b.topic, "next", 200, 7, 1000, time.Minute); ok {
+		if got, _ := b.store.admit(ctx, b.topic, "next", 200, 7, 1000, time.Minute); got.room {
 			b.Error("admitted above the byte limit")
 		}
 		<-time.After(50 * time.Millisecond)
 		if _, err := b.store.due(ctx, 10); err != nil {
 			b.Fatal(err)
 		}
-		if ok, _ := b.store.admit(ctx, b.topic, "next", 200, 7, 1000, time.Minute); !ok {
+		if got, _ := b.store.admit(ctx, b.topic, "next", 200, 7, 1000, time.Minute); !got.room {
 			b.Error("refused after the input was forgotten")
 		}
 	})
