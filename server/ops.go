@@ -28,6 +28,7 @@ func (s *Server) opsRoutes() http.Handler {
 	mux.HandleFunc("GET /ops", s.opsPage)
 	mux.Handle("/queues", s.admin(s.queues()))
 	mux.Handle("/queues/", s.admin(s.queues()))
+	mux.Handle("/admin/", s.admin(s.adminRoutes()))
 	mux.Handle("GET /debug/pprof/", s.admin(http.HandlerFunc(pprof.Index)))
 	mux.Handle("GET /debug/pprof/profile", s.admin(http.HandlerFunc(pprof.Profile)))
 	mux.Handle("GET /debug/pprof/trace", s.admin(http.HandlerFunc(pprof.Trace)))

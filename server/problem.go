@@ -39,7 +39,7 @@ const (
 func statusOf(code string) (status int, wait time.Duration) {
 	switch code {
 	case codeInvalidSession, codeInvalidBody, codeInvalidQuery, codeInvalidKey,
-		string(jobs.CodeInvalidField), string(jobs.CodeSimulateOnlyInDev), "unknown_failure_type":
+		string(jobs.CodeInvalidField), string(jobs.CodeSimulateOnlyInDev), string(jobs.CodeUnknownFailureType):
 		return http.StatusBadRequest, 0
 	case codeUnauthorized:
 		return http.StatusUnauthorized, 0
@@ -52,7 +52,7 @@ func statusOf(code string) (status int, wait time.Duration) {
 	case codeNotAcceptable:
 		return http.StatusNotAcceptable, 0
 	case string(jobs.CodeJobRunning), string(jobs.CodeNotRetryable), string(jobs.CodeAlreadyCompleted),
-		"attempt_conflict", "claim_lost", "not_resolvable":
+		string(jobs.CodeAttemptConflict), string(jobs.CodeClaimLost), string(jobs.CodeNotResolvable):
 		return http.StatusConflict, 0
 	case string(jobs.CodeInputGone):
 		return http.StatusGone, 0

@@ -31,6 +31,8 @@ func (s *Server) routes() http.Handler {
 	own.POST("/sessions/:session_id/:workload", s.submit)
 	own.POST("/sessions/:session_id/:workload/retry", s.retry)
 	own.DELETE("/sessions/:session_id/:workload/job", s.cancel)
+
+	s.outsideRoutes(v1)
 	return e
 }
 

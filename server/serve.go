@@ -74,6 +74,7 @@ func (s *Server) Serve(ctx context.Context, api, ops net.Listener) error {
 // time to come back. From its start the server is not ready and takes no new
 // streams. It returns early when ctx ends.
 func (s *Server) Drain(ctx context.Context) {
+	s.leave()
 	open := s.streams.shut()
 	s.log.Info("draining", "streams", len(open), "window", s.o.Drain)
 	s.streams.drain(ctx, open, s.o.Drain)

@@ -21,6 +21,7 @@
 //	middleware.go  request ids, logs, panics, origins
 //	auth.go        whom a request speaks for
 //	metrics.go     what is counted
+//	outside.go     workers in other programs; what operators settle by hand
 //	ops.go         health, readiness, metrics, the queue's web UI
 //
 // # A stream's life
@@ -92,6 +93,12 @@ type Options struct {
 	StreamLimit      int // 50,000
 	OwnerStreamLimit int // 200
 
+	// Outside serves workers in other programs. nil: not served.
+	Outside Outside
+	// WorkerToken is what they show. Without one they are served in Dev alone,
+	// and on this machine alone.
+	WorkerToken string
+
 	// Queues is the queue's web UI, made for the root path /queues; whether it
 	// is read-only is its own matter. nil: not served.
 	Queues http.Handler
@@ -113,6 +120,9 @@ type Server struct {
 	ready   *readiness
 	api     http.Handler
 	ops     http.Handler
+	// leaving ends when the process goes down, and with it every wait of a worker.
+	leaving context.Context
+	leave   context.CancelFunc
 }
 
 // New puts a Server together. It starts nothing; Serve does.
@@ -136,6 +146,7 @@ func New(o Options) (*Server, error) {
 	setDefault(&o.OwnerStreamLimit, 200)
 
 	s := &Server{o: o, log: o.Logger}
+	s.leaving, s.leave = context.WithCancel(context.Background())
 	var err error
 	if s.metrics, err = newMetrics(o.Metrics); err != nil {
 		return nil, err
