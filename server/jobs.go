@@ -89,6 +89,9 @@ func (s *Server) cancel(c *gin.Context) {
 }
 
 func (s *Server) accept(c *gin.Context, topic events.Topic, status int, accepted jobs.Accepted) {
+	if accepted.Unreplicated {
+		c.Header("Tidings-Replicated", "false")
+	}
 	c.Header("Location", "/api/v1/sessions/"+topic.Session+"/"+topic.Workload+"/status")
 	s.json(c, status, accepted)
 }

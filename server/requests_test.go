@@ -27,6 +27,7 @@ func TestSubmitHandsOverWhatWasSentAndAnswersWhatCameOfIt(t *testing.T) {
 		}{
 			{"new", "", jobs.Accepted{JobID: "J1", Status: events.Queued}, 202, ""},
 			{"live", "?replace=true", jobs.Accepted{JobID: "J1", Status: events.Processing, Live: true}, 200, ""},
+			{"not replicated", "", jobs.Accepted{JobID: "J1", Status: events.Queued, Unreplicated: true}, 202, ""},
 			{"replayed", "?replace=0", jobs.Accepted{JobID: "J1", Status: events.Queued, Replayed: true}, 202, "true"},
 		} {
 			h.jobs.accepted, h.jobs.submits = c.accepted, nil
@@ -35,6 +36,9 @@ func TestSubmitHandsOverWhatWasSentAndAnswersWhatCameOfIt(t *testing.T) {
 				"Content-Type: application/json; charset=UTF-8", "Idempotency-Key: k 1")
 			if a.status != c.status || a.header.Get("Idempotent-Replayed") != c.replayed {
 				t.Errorf("%s: %d, replayed %q; want %d, %q", c.name, a.status, a.header.Get("Idempotent-Replayed"), c.status, c.replayed)
+			}
+			if got := a.header.Get("Tidings-Replicated"); (got == "false") != c.accepted.Unreplicated || got != "" && got != "false" {
+				t.Errorf("%s: Tidings-Replicated %q", c.name, got)
 			}
 			if want := "/api/v1/sessions/abc-123/guidance/status"; a.header.Get("Location") != want {
 				t.Errorf("%s: Location %q", c.name, a.header.Get("Location"))

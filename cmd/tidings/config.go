@@ -75,6 +75,9 @@ type settings struct {
 	InputBytes  int           `group:"Workers" env:"TIDINGS_INPUT_BYTES" type:"whole" from:"1048576" to:"1099511627776" default:"268435456" help:"Bytes that the inputs of open and failed jobs may take together. Further submits are refused."`
 	Lease       time.Duration `group:"Workers" env:"TIDINGS_LEASE" type:"span" from:"100ms" to:"1m" default:"15s" help:"How long a silent worker keeps its job. Renewed at a third of it."`
 
+	WaitReplicas int           `group:"Fail-over" env:"TIDINGS_WAIT_REPLICAS" type:"whole" from:"0" to:"10" default:"0" help:"Replicas of Redis that must have a submit, claim or result before it counts as done. 0: none is waited for."`
+	WaitTimeout  time.Duration `group:"Fail-over" env:"TIDINGS_WAIT_TIMEOUT" type:"span" from:"10ms" to:"2s" default:"500ms" help:"How long they may take. Then work goes on and the answer to a submit says so."`
+
 	Drain time.Duration `group:"Shutdown" env:"TIDINGS_DRAIN" type:"span" from:"0s" to:"10m" default:"10s" help:"Over how long the streams are closed."`
 	Grace time.Duration `group:"Shutdown" env:"TIDINGS_GRACE" type:"span" from:"1s" to:"15m" default:"40s" help:"How long the orchestrator waits before it kills the process. Only checked: set it there too."`
 
@@ -272,6 +275,9 @@ func (s *settings) complete(mode string) error {
 		s.redis = &target
 	} else if mode != "dev" && mode != "check" {
 		return fmt.Errorf("tidings %s needs TIDINGS_REDIS_URL, such as redis://127.0.0.1:6379; only dev brings a Redis of its own", mode)
+	}
+	if s.WaitReplicas > 0 && s.redis == nil && mode != "check" {
+		return errors.New("TIDINGS_WAIT_REPLICAS is set, but the embedded Redis has no replicas: set TIDINGS_REDIS_URL too, or remove it")
 	}
 	if s.Auth == "off" && s.JWTSecret+s.JWTPublicKey+s.JWTIssuer+s.JWTAudience != "" {
 		return errors.New("TIDINGS_AUTH is off, but there are settings for jwt: set it to jwt or remove them")

@@ -117,6 +117,8 @@ func TestRefusedSettings(t *testing.T) {
 		{"TIDINGS_CALL_BUDGET", "soon", "dev", []string{"TIDINGS_CALL_BUDGET", "100ms to 5m"}},
 		{"TIDINGS_CALL_BUDGET", "5s", "dev", []string{"TIDINGS_CALL_BUDGET", "cannot hold 3 calls"}},
 		{"TIDINGS_CALL_JITTER", "2", "dev", []string{"TIDINGS_CALL_JITTER", "full"}},
+		{"TIDINGS_WAIT_REPLICAS", "1", "dev", []string{"TIDINGS_WAIT_REPLICAS", "TIDINGS_REDIS_URL"}},
+		{"TIDINGS_WAIT_TIMEOUT", "3s", "dev", []string{"TIDINGS_WAIT_TIMEOUT", "10ms to 2s"}},
 		{"TIDINGS_QUEUE_DELAYS", "60s,30s", "dev", []string{"TIDINGS_QUEUE_DELAYS", "must not shrink"}},
 		{"TIDINGS_QUEUE_JITTER", "0.2", "dev", []string{"TIDINGS_QUEUE_JITTER", "0 to 0.1"}},
 		{"TIDINGS_QUEUE_JITTER", "NaN", "dev", []string{"TIDINGS_QUEUE_JITTER", "0 to 0.1"}},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -47,6 +48,7 @@ func parseRedisURL(raw string) (redisTarget, error) {
 	case "cluster":
 		if t.cluster, err = redis.ParseClusterURL(base + "://" + rest); err == nil {
 			t.cluster.ContextTimeoutEnabled = true
+			t.cluster.ClusterStateReloadInterval = lookAgain
 			if t.cluster.TLSConfig != nil {
 				t.cluster.TLSConfig.MinVersion = tls.VersionTLS12 // as go-redis does for the other two
 			}
@@ -63,6 +65,11 @@ func parseRedisURL(raw string) (redisTarget, error) {
 	}
 	return t, nil
 }
+
+// lookAgain is how often a client looks who serves which part of a Cluster. A
+// dead master tells nobody who has taken over, and go-redis by itself looks once
+// a minute.
+const lookAgain = 2 * time.Second
 
 // open makes the client. It does not connect yet.
 func (t redisTarget) open() redis.UniversalClient {

@@ -81,6 +81,9 @@ func TestRedisTargetOpensTheRightClient(t *testing.T) {
 		if got := fmt.Sprintf("%T", c); got != want {
 			t.Errorf("%s opens a %s, want %s", raw, got, want)
 		}
+		if cluster, ok := c.(*redis.ClusterClient); ok && cluster.Options().ClusterStateReloadInterval != lookAgain {
+			t.Errorf("a cluster's client looks for new masters every %s", cluster.Options().ClusterStateReloadInterval)
+		}
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}

@@ -96,6 +96,7 @@ func build(mode string, s *settings, stderr io.Writer) (p *parts, err error) {
 	if err != nil {
 		return p, err
 	}
+	store.Sync, store.Metrics = jobs.Sync{Replicas: s.WaitReplicas, Timeout: s.WaitTimeout}, counts
 	p.queue = jobs.NewAsynq(jobs.AsynqOptions{
 		Client: p.client, Queues: jobs.QueueNames(), Concurrency: s.Concurrency, Poll: s.QueuePoll,
 		MaxRetry: s.retry.Attempts + asynqSpare, Timeout: taskTimeout(s), Grace: asynqGrace, Log: p.log,
