@@ -13,6 +13,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/tidings/tidings/jobs"
 	"github.com/tidings/tidings/jobs/gate"
 	"github.com/tidings/tidings/jobs/model"
 	"github.com/tidings/tidings/jobs/retry"
@@ -74,6 +75,7 @@ type settings struct {
 	QueueLimit  int           `group:"Workers" env:"TIDINGS_QUEUE_LIMIT" type:"whole" from:"1" to:"10000000" default:"1000" help:"Open jobs of all processes together. Further submits are refused."`
 	InputBytes  int           `group:"Workers" env:"TIDINGS_INPUT_BYTES" type:"whole" from:"1048576" to:"1099511627776" default:"268435456" help:"Bytes that the inputs of open and failed jobs may take together. Further submits are refused."`
 	Lease       time.Duration `group:"Workers" env:"TIDINGS_LEASE" type:"span" from:"100ms" to:"1m" default:"15s" help:"How long a silent worker keeps its job. Renewed at a third of it."`
+	Outside     []string      `group:"Workers" env:"TIDINGS_OUTSIDE" placeholder:"WORKLOAD" help:"Workloads that workers in other programs do, with commas between them. The same in every process."`
 
 	WaitReplicas int           `group:"Fail-over" env:"TIDINGS_WAIT_REPLICAS" type:"whole" from:"0" to:"10" default:"0" help:"Replicas of Redis that must have a submit, claim or result before it counts as done. 0: none is waited for."`
 	WaitTimeout  time.Duration `group:"Fail-over" env:"TIDINGS_WAIT_TIMEOUT" type:"span" from:"10ms" to:"2s" default:"500ms" help:"How long they may take. Then work goes on and the answer to a submit says so."`
@@ -92,6 +94,7 @@ type settings struct {
 	// on the machine.
 	AdminPassword string `kong:"-"`
 	JWTSecret     string `kong:"-"`
+	WorkerToken   string `kong:"-"`
 	ModelKey      string `kong:"-"`
 
 	retry retry.Settings
@@ -113,7 +116,7 @@ type checkCommand struct {
 
 // secretNames lists what is read from the environment and has no flag.
 func secretNames() []string {
-	names := []string{"TIDINGS_ADMIN_PASSWORD", "TIDINGS_JWT_SECRET"}
+	names := []string{"TIDINGS_ADMIN_PASSWORD", "TIDINGS_JWT_SECRET", "TIDINGS_WORKER_TOKEN"}
 	for _, provider := range providers() {
 		names = append(names, model.KeyName(provider))
 	}
@@ -137,6 +140,7 @@ func readCommandLine(args []string, stdout, stderr io.Writer) (line *commandLine
 	mode, _, _ = strings.Cut(parsed.Command(), " ")
 	if s := line.settings(mode); s != nil {
 		s.AdminPassword, s.JWTSecret = os.Getenv("TIDINGS_ADMIN_PASSWORD"), os.Getenv("TIDINGS_JWT_SECRET")
+		s.WorkerToken = os.Getenv("TIDINGS_WORKER_TOKEN")
 		err = s.complete(mode)
 	}
 	return line, mode, err
@@ -285,7 +289,33 @@ func (s *settings) complete(mode string) error {
 	if s.Auth == "jwt" && (s.JWTSecret == "") == (s.JWTPublicKey == "") {
 		return errors.New("TIDINGS_AUTH is jwt: set one of TIDINGS_JWT_SECRET and TIDINGS_JWT_PUBLIC_KEY")
 	}
+	if err := s.completeOutside(mode); err != nil {
+		return err
+	}
 	return s.completeModel()
+}
+
+// minWorkerToken is what a token must have that nobody shall guess: as much as a
+// secret for HS256.
+const minWorkerToken = 32
+
+// completeOutside checks that outside workers can get their jobs.
+func (s *settings) completeOutside(mode string) error {
+	for i, name := range s.Outside {
+		if s.Outside[i] = strings.TrimSpace(name); s.Outside[i] == "" {
+			return errors.New("TIDINGS_OUTSIDE has an empty name in it")
+		}
+		if _, ok := jobs.WorkloadNamed(s.Outside[i]); !ok {
+			return fmt.Errorf("TIDINGS_OUTSIDE: there is no workload %q", s.Outside[i])
+		}
+	}
+	switch {
+	case s.WorkerToken != "" && len(s.WorkerToken) < minWorkerToken:
+		return fmt.Errorf("TIDINGS_WORKER_TOKEN needs at least %d characters, such as openssl rand -hex 32 makes", minWorkerToken)
+	case s.WorkerToken == "" && len(s.Outside) > 0 && (mode == "serve" || mode == "all"):
+		return errors.New("TIDINGS_OUTSIDE is set: set TIDINGS_WORKER_TOKEN too, or no outside worker is let in")
+	}
+	return nil
 }
 
 // completeModel gives a provider that stands alone its model's name, and finds

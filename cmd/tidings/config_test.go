@@ -131,6 +131,9 @@ func TestRefusedSettings(t *testing.T) {
 		{"TIDINGS_REDIS_URL", "localhost:6379", "all", []string{"TIDINGS_REDIS_URL", "scheme"}},
 		{"TIDINGS_AUTH", "jwt", "dev", []string{"TIDINGS_JWT_SECRET"}},
 		{"TIDINGS_JWT_SECRET", "s3cret", "dev", []string{"TIDINGS_AUTH is off"}},
+		{"TIDINGS_OUTSIDE", "poem", "dev", []string{"TIDINGS_OUTSIDE", "poem"}},
+		{"TIDINGS_OUTSIDE", "summary,", "dev", []string{"TIDINGS_OUTSIDE", "empty"}},
+		{"TIDINGS_WORKER_TOKEN", "guess me", "dev", []string{"TIDINGS_WORKER_TOKEN", "32"}},
 		{"TIDINGS_LOG_LEVEL", "loud", "dev", []string{"log-level", "debug"}},
 		{"TIDINGS_LISTEN", "127.0.0.1:0", "serve", []string{"serve needs TIDINGS_REDIS_URL"}},
 		{"TIDINGS_LISTEN", "127.0.0.1:0", "work", []string{"work needs TIDINGS_REDIS_URL"}},
@@ -145,6 +148,25 @@ func TestRefusedSettings(t *testing.T) {
 			if !strings.Contains(err.Error(), says) {
 				t.Errorf("%s=%s: the error does not say %q: %v", c.name, c.value, says, err)
 			}
+		}
+	}
+}
+
+func TestOutsideWorkersNeedATokenButInDev(t *testing.T) {
+	for mode, says := range map[string]string{"dev": "", "work": "", "serve": "TIDINGS_WORKER_TOKEN", "all": "TIDINGS_WORKER_TOKEN"} {
+		env := map[string]string{"TIDINGS_OUTSIDE": "summary, guidance", "TIDINGS_REDIS_URL": "redis://127.0.0.1:1"}
+		line, _, err := read(t, env, mode)
+		if (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
+			t.Errorf("%s without a token: %v", mode, err)
+		}
+		if err == nil && strings.Join(line.settings(mode).Outside, "+") != "summary+guidance" {
+			t.Errorf("%s: %q", mode, line.settings(mode).Outside)
+		}
+		env["TIDINGS_WORKER_TOKEN"] = strings.Repeat("t", 32)
+		if line, _, err = read(t, env, mode); err != nil {
+			t.Errorf("%s with a token: %v", mode, err)
+		} else if s := line.settings(mode); s.WorkerToken != env["TIDINGS_WORKER_TOKEN"] {
+			t.Errorf("%s: the token is not read", mode)
 		}
 	}
 }

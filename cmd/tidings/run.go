@@ -47,10 +47,17 @@ func runService(ctx context.Context, mode string, s *settings, stdout, stderr io
 		}
 	})
 	standing.Go(func() { p.rescuer.Run(base) })
+	standing.Go(func() { p.outside.Listen(base) })
 
 	if p.works() {
 		standing.Go(func() { p.worker.Listen(base) })
 		if err := p.queue.Start(p.worker.Attempt); err != nil {
+			return errors.Join(err, shutPorts(api, ops))
+		}
+	}
+	if p.escorts != nil {
+		// They hand back what they look after as soon as ctx ends.
+		if err := p.escorts.Start(p.outside.Chaperone(ctx, p.hub)); err != nil {
 			return errors.Join(err, shutPorts(api, ops))
 		}
 	}
@@ -97,6 +104,9 @@ func shutPorts(all ...net.Listener) (err error) {
 // back the jobs of those that need longer.
 func (p *parts) stopWorking(base context.Context) {
 	p.queue.Drain()
+	if p.escorts != nil {
+		p.escorts.Stop()
+	}
 	ctx, cancel := context.WithTimeout(base, p.s.retry.CallDrain+settling)
 	defer cancel()
 	p.worker.Drain(ctx, p.s.retry.CallDrain)

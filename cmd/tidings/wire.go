@@ -30,6 +30,13 @@ const (
 	// asynqGrace is for handlers that are not at a call: those have been waited
 	// for by then.
 	asynqGrace = 5 * time.Second
+	// escorts is how many jobs of outside workers a process looks after, and
+	// claims how many of their requests for work may wait in one. Each costs
+	// little more than its memory.
+	escorts = 1000
+	claims  = 1000
+	// escortSpare keeps Asynq's limit for looking after a job above the job's own.
+	escortSpare = time.Minute
 )
 
 // parts are one process, put together and not yet started.
@@ -44,6 +51,8 @@ type parts struct {
 	queue   *jobs.Asynq
 	worker  *jobs.Worker
 	rescuer *jobs.Rescuer
+	outside *jobs.Outside
+	escorts *jobs.Asynq // serves the queue of outside workers' jobs; nil: not here
 	server  *server.Server
 }
 
@@ -101,8 +110,19 @@ func build(mode string, s *settings, stderr io.Writer) (p *parts, err error) {
 		Client: p.client, Queues: jobs.QueueNames(), Concurrency: s.Concurrency, Poll: s.QueuePoll,
 		MaxRetry: s.retry.Attempts + asynqSpare, Timeout: taskTimeout(s), Grace: asynqGrace, Log: p.log,
 	})
+	if p.outside, err = jobs.NewOutside(jobs.OutsideOptions{
+		Store: store, Queue: p.queue, Settings: s.retry, Workloads: s.Outside, Waiting: claims, Metrics: counts, Log: p.log,
+	}); err != nil {
+		return p, err
+	}
+	if p.works() && len(s.Outside) > 0 {
+		p.escorts = jobs.NewAsynq(jobs.AsynqOptions{
+			Client: p.client, Queues: []string{jobs.OutsideQueue}, Concurrency: escorts, Poll: s.QueuePoll,
+			MaxRetry: s.retry.Attempts + asynqSpare, Timeout: taskTimeout(s), Grace: asynqGrace, Log: p.log,
+		})
+	}
 	service := jobs.ServiceOptions{
-		Store: store, Queue: p.queue, Settings: s.retry, Dependency: calls.Dependency(), Metrics: counts, Log: p.log,
+		Store: store, Queue: p.queue, Settings: s.retry, Outside: s.Outside, Dependency: calls.Dependency(), Metrics: counts, Log: p.log,
 		Limits: jobs.Limits{OpenJobs: s.QueueLimit, InputBytes: int64(s.InputBytes)},
 	}
 	if p.worker, err = jobs.NewWorker(jobs.WorkerOptions{
@@ -117,6 +137,7 @@ func build(mode string, s *settings, stderr io.Writer) (p *parts, err error) {
 	options := server.Options{
 		Hub: p.hub, Texts: texts, Logger: p.log, Metrics: registry,
 		Auth: auth, Origins: s.Origins, AdminPassword: s.AdminPassword,
+		Outside: p.outside, WorkerToken: s.WorkerToken,
 		Heartbeat: s.Heartbeat, MaxAge: s.StreamMaxAge, Drain: s.Drain,
 		StreamLimit: s.StreamLimit, OwnerStreamLimit: s.OwnerStreams,
 		Queues: p.queue.WebUI("/queues", !s.QueuesWrite),
@@ -160,9 +181,9 @@ func simulate(local *model.Local) func(events.Topic, []string) (func(), error) {
 }
 
 // taskTimeout is Asynq's limit for an attempt, by queue: that of the longest
-// workload in it.
+// workload in it. A job of outside workers is looked after until it ends.
 func taskTimeout(s *settings) func(queue string) time.Duration {
-	limits := map[string]time.Duration{}
+	limits := map[string]time.Duration{jobs.OutsideQueue: (s.retry.LongDeadline + escortSpare).Truncate(time.Second)}
 	for _, w := range jobs.Workloads() {
 		limits[w.Queue] = max(limits[w.Queue], s.retry.TaskTimeout(w.Long))
 	}
