@@ -43,19 +43,19 @@ func printWorst(out io.Writer, s *settings) {
 	fmt.Fprintf(out, "  waits       %g s between attempts (%s)\n", w.Waits.Seconds(), r.Plan)
 	fmt.Fprintf(out, "  takes       %g s, and is given %g s\n", w.Seconds(false), r.Deadline.Seconds())
 	fmt.Fprintf(out, "  if long     %g s, and is given %g s\n", w.Seconds(true), r.LongDeadline.Seconds())
-	fmt.Fprintf(out, "  costs       %s\n", worstCost(s.Model, w.Calls))
+	fmt.Fprintf(out, "  costs       %s\n", worstCost(s.price, s.Model, w.Calls))
 }
 
-func worstCost(dependency string, calls int) string {
+func worstCost(prices *model.Prices, dependency string, calls int) string {
 	in, written := int64(worstInput), int64(0)
 	for _, w := range jobs.Workloads() {
 		written = max(written, int64(w.MaxOutputTokens))
 	}
-	each := model.Cost(dependency, model.Usage{InputTokens: &in, OutputTokens: &written})
+	each := prices.Cost(dependency, model.Usage{InputTokens: &in, OutputTokens: &written})
 	if each == nil {
 		return "an unknown amount: there is no price for " + dependency
 	}
-	return fmt.Sprintf("%.2f USD with %d tokens in and %d out per call (prices of %s)", *each*float64(calls), in, written, model.PricesVersion())
+	return fmt.Sprintf("%.2f USD with %d tokens in and %d out per call (prices of %s)", *each*float64(calls), in, written, prices.Version())
 }
 
 // selfChecks plays what matters most on the built-in model: no key, no network,

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"github.com/tidings/tidings/jobs/model"
 )
 
 // In a bubble the pauses between the calls pass on a virtual clock (S3-32).
@@ -54,10 +56,10 @@ func TestCheckPrintsTheWorstCase(t *testing.T) {
 }
 
 func TestWorstCostIsUnknownWithoutAPrice(t *testing.T) {
-	if got := worstCost("anthropic/never-heard-of", 12); !strings.Contains(got, "unknown") {
+	if got := worstCost(model.ListPrices(), "anthropic/never-heard-of", 12); !strings.Contains(got, "unknown") {
 		t.Errorf("got %q", got)
 	}
-	if got := worstCost("anthropic/claude-sonnet-4-5", 12); !strings.Contains(got, " USD with 262144 tokens in") || strings.HasPrefix(got, "0.00") {
+	if got := worstCost(model.ListPrices(), "anthropic/claude-sonnet-4-5", 12); !strings.Contains(got, " USD with 262144 tokens in") || strings.HasPrefix(got, "0.00") {
 		t.Errorf("got %q", got)
 	}
 }

@@ -50,6 +50,7 @@ type settings struct {
 	ModelName        string        `group:"Model" env:"ANTHROPIC_MODEL" placeholder:"NAME" help:"The model's name when TIDINGS_MODEL gives only the provider, anthropic."`
 	ModelBaseURL     string        `group:"Model" env:"TIDINGS_MODEL_BASE_URL" placeholder:"URL" help:"Another address than the provider's own: a proxy, or a server that speaks as OpenAI does."`
 	ModelOutput      string        `group:"Model" env:"TIDINGS_MODEL_OUTPUT" enum:"json_schema,json_object,text" default:"json_schema" help:"How the model is asked for JSON. Lower it for servers that know less."`
+	PriceFile        string        `name:"prices" group:"Model" env:"TIDINGS_PRICES" placeholder:"FILE" help:"Prices of your own, laid over the list that is built in: see providers.md."`
 	LocalLatency     time.Duration `group:"Model" env:"TIDINGS_LOCAL_LATENCY" type:"span" from:"0s" to:"30s" default:"1s" help:"How long the local model takes in dev, so that there is something to watch."`
 	ModelConcurrency int           `group:"Model" env:"TIDINGS_MODEL_CONCURRENCY" type:"whole" from:"1" to:"10000" default:"100" help:"Calls that all processes together make to the model at the same time."`
 	RetryBurst       int           `group:"Model" env:"TIDINGS_RETRY_BURST" type:"whole" from:"4" to:"10000" default:"100" help:"Repeated calls that all processes together have in reserve. It fills by 1 a second and 0.2 for each first call."`
@@ -99,6 +100,7 @@ type settings struct {
 
 	retry retry.Settings
 	gate  gate.Settings
+	price *model.Prices
 	redis *redisTarget // nil: embedded
 }
 
@@ -292,6 +294,10 @@ func (s *settings) complete(mode string) error {
 	if err := s.completeOutside(mode); err != nil {
 		return err
 	}
+	var err error
+	if s.price, err = pricesFrom(s.PriceFile); err != nil {
+		return err
+	}
 	return s.completeModel()
 }
 
@@ -302,9 +308,7 @@ const minWorkerToken = 32
 // completeOutside checks that outside workers can get their jobs.
 func (s *settings) completeOutside(mode string) error {
 	for i, name := range s.Outside {
-		if s.Outside[i] = strings.TrimSpace(name); s.Outside[i] == "" {
-			return errors.New("TIDINGS_OUTSIDE has an empty name in it")
-		}
+		s.Outside[i] = strings.TrimSpace(name)
 		if _, ok := jobs.WorkloadNamed(s.Outside[i]); !ok {
 			return fmt.Errorf("TIDINGS_OUTSIDE: there is no workload %q", s.Outside[i])
 		}

@@ -99,7 +99,7 @@ func build(mode string, s *settings, stderr io.Writer) (p *parts, err error) {
 	if err != nil {
 		return p, err
 	}
-	calls := model.NewRetrying(provider, s.retry, mathrand.Float64)
+	calls := model.NewRetrying(advised{provider, p.log}, s.retry, mathrand.Float64).Priced(s.price)
 	p.hub = events.NewHub(events.NewRedisLog(p.client, s.Retention), events.HubOptions{Observer: observer})
 	store, err := jobs.NewStore(p.client, jobs.Keep{Job: s.Retention, Input: s.InputRetention, Document: s.DocumentRetention, Key: keepKey})
 	if err != nil {
