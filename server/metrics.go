@@ -19,6 +19,7 @@ type metrics struct {
 	ended    *prometheus.CounterVec
 	sent     *prometheus.CounterVec
 	delivery prometheus.Histogram
+	claims   prometheus.Gauge
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
@@ -39,9 +40,11 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		delivery: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "tidings_stream_delivery_seconds", Help: "From a transition to its bytes on a live stream.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}}),
+		claims: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "tidings_worker_claims_waiting", Help: "Requests of outside workers that wait for a job."}),
 	}
 	var err error
-	for _, c := range []prometheus.Collector{m.requests, m.seconds, m.open, m.ended, m.sent, m.delivery} {
+	for _, c := range []prometheus.Collector{m.requests, m.seconds, m.open, m.ended, m.sent, m.delivery, m.claims} {
 		err = errors.Join(err, r.Register(c))
 	}
 	return m, err

@@ -118,6 +118,8 @@ func (s *Server) claim(c *gin.Context) {
 	whole := time.Duration(wait) * time.Second
 	// The limit for an answer would end a longer wait. Not every writer has one, in tests.
 	_ = http.NewResponseController(c.Writer).SetWriteDeadline(time.Now().Add(whole + answerTimeout))
+	s.metrics.claims.Inc()
+	defer s.metrics.claims.Dec()
 	a, err := s.o.Outside.Claim(ctx, worker, workloads, whole)
 	switch {
 	case a != nil:

@@ -132,7 +132,6 @@ func TestRefusedSettings(t *testing.T) {
 		{"TIDINGS_AUTH", "jwt", "dev", []string{"TIDINGS_JWT_SECRET"}},
 		{"TIDINGS_JWT_SECRET", "s3cret", "dev", []string{"TIDINGS_AUTH is off"}},
 		{"TIDINGS_OUTSIDE", "poem", "dev", []string{"TIDINGS_OUTSIDE", "poem"}},
-		{"TIDINGS_OUTSIDE", "summary,", "dev", []string{"TIDINGS_OUTSIDE", "empty"}},
 		{"TIDINGS_WORKER_TOKEN", "guess me", "dev", []string{"TIDINGS_WORKER_TOKEN", "32"}},
 		{"TIDINGS_LOG_LEVEL", "loud", "dev", []string{"log-level", "debug"}},
 		{"TIDINGS_LISTEN", "127.0.0.1:0", "serve", []string{"serve needs TIDINGS_REDIS_URL"}},

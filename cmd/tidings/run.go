@@ -47,7 +47,9 @@ func runService(ctx context.Context, mode string, s *settings, stdout, stderr io
 		}
 	})
 	standing.Go(func() { p.rescuer.Run(base) })
-	standing.Go(func() { p.outside.Listen(base) })
+	if p.serves() {
+		standing.Go(func() { p.outside.Listen(base) })
+	}
 
 	if p.works() {
 		standing.Go(func() { p.worker.Listen(base) })
