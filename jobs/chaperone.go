@@ -32,6 +32,7 @@ func (o *Outside) Chaperone(drain context.Context, hub *events.Hub) Handler {
 		for arrived := true; ; arrived = false {
 			v, over := o.watch(ctx, t, arrived)
 			if over {
+				o.withdraw(context.WithoutCancel(ctx), t) // nobody may have taken it
 				return v
 			}
 			look, done := context.WithTimeout(ctx, chaperoneLook)

@@ -413,3 +413,40 @@ func TestOnlyWorkloadsDoneOutsideCanBeClaimed(t *testing.T) {
 	_, err := a.outside.Claim(t.Context(), "w", []string{"summary", "guidance"}, time.Second)
 	a.refused(err, jobs.CodeInvalidField)
 }
+
+// TestS2_37_TheLastAttemptEndsTheJob though its failure is worth another try.
+func TestS2_37_TheLastAttemptEndsTheJob(t *testing.T) {
+	a := newAnnex(t, func(s *retry.Settings) { s.Attempts = 2 })
+	a.submit()
+	for n := 1; n <= 2; n++ {
+		_, r := a.claim()
+		got, err := a.outside.Fail(t.Context(), r, "model_timeout", "")
+		if err != nil || got.Attempt != n || got.NextRetryAt.IsZero() != (n == 2) {
+			t.Errorf("attempt %d: %+v %v", n, got, err)
+		}
+	}
+	if l := a.last(); l.Outcome != events.OutcomeRetriesExhausted || l.Reason != events.AttemptsUsedUp || !l.CanRetry {
+		t.Errorf("ended as %+v", l)
+	}
+}
+
+// TestNobodyIsOfferedWhatHasEnded: without workers, offers do not pile up.
+func TestNobodyIsOfferedWhatHasEnded(t *testing.T) {
+	a := newAnnex(t, nil)
+	a.submit()
+	for want := int64(1); want >= 0; want-- {
+		for deadline := time.Now().Add(20 * time.Second); ; {
+			n, err := a.client.ZCard(t.Context(), "tidings:{outside/summary}:offers").Result()
+			if err != nil || time.Now().After(deadline) {
+				t.Fatalf("%d offers, want %d: %v", n, want, err)
+			}
+			if n == want {
+				break
+			}
+			<-time.After(5 * time.Millisecond)
+		}
+		if _, err := a.service.Cancel(t.Context(), a.topic); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
