@@ -31,6 +31,7 @@ import (
 	"github.com/tidings/tidings/jobs/gate"
 	"github.com/tidings/tidings/jobs/model"
 	"github.com/tidings/tidings/jobs/model/modeltest"
+	"github.com/tidings/tidings/jobs/model/provider"
 	"github.com/tidings/tidings/jobs/retry"
 )
 
@@ -124,7 +125,7 @@ func newCanaryRun(t *testing.T, vendor string) *canaryRun {
 	if vendor == "openai" {
 		base += "/v1"
 	}
-	provider, err := model.Open(vendor+"/some-model", model.Access{Key: modeltest.CanaryKey, BaseURL: base})
+	provider, err := provider.Open(vendor+"/some-model", provider.Access{Key: modeltest.CanaryKey, BaseURL: base})
 	if err != nil {
 		t.Fatal(err)
 	}

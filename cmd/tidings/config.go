@@ -16,6 +16,7 @@ import (
 	"github.com/tidings/tidings/jobs"
 	"github.com/tidings/tidings/jobs/gate"
 	"github.com/tidings/tidings/jobs/model"
+	"github.com/tidings/tidings/jobs/model/provider"
 	"github.com/tidings/tidings/jobs/retry"
 )
 
@@ -119,8 +120,8 @@ type checkCommand struct {
 // secretNames lists what is read from the environment and has no flag.
 func secretNames() []string {
 	names := []string{"TIDINGS_ADMIN_PASSWORD", "TIDINGS_JWT_SECRET", "TIDINGS_WORKER_TOKEN"}
-	for _, provider := range providers() {
-		names = append(names, model.KeyName(provider))
+	for _, name := range providers() {
+		names = append(names, provider.KeyName(name))
 	}
 	return names
 }
@@ -325,23 +326,23 @@ func (s *settings) completeOutside(mode string) error {
 // completeModel gives a provider that stands alone its model's name, and finds
 // the provider's key.
 func (s *settings) completeModel() error {
-	provider, name, _ := strings.Cut(s.Model, "/")
-	if provider == "anthropic" && name == "" {
+	vendor, name, _ := strings.Cut(s.Model, "/")
+	if vendor == "anthropic" && name == "" {
 		name = s.ModelName
 	}
 	switch {
-	case provider == "local":
+	case vendor == "local":
 		if name != "" || s.ModelBaseURL != "" {
 			return errors.New("TIDINGS_MODEL is local: it takes no name and no TIDINGS_MODEL_BASE_URL")
 		}
 		return nil
-	case !slices.Contains(providers(), provider):
+	case !slices.Contains(providers(), vendor):
 		return fmt.Errorf("TIDINGS_MODEL is %q: want local, anthropic/<name>, openai/<name> or gemini/<name>", s.Model)
 	case name == "":
-		return fmt.Errorf("TIDINGS_MODEL is %q: give the model's name too, as %s/<name>", s.Model, provider)
+		return fmt.Errorf("TIDINGS_MODEL is %q: give the model's name too, as %s/<name>", s.Model, vendor)
 	}
-	s.Model = provider + "/" + name
-	s.ModelKey = os.Getenv(model.KeyName(provider))
+	s.Model = vendor + "/" + name
+	s.ModelKey = os.Getenv(provider.KeyName(vendor))
 	return nil
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/tidings/tidings/jobs"
 	"github.com/tidings/tidings/jobs/gate"
 	"github.com/tidings/tidings/jobs/model"
+	"github.com/tidings/tidings/jobs/model/provider"
 	"github.com/tidings/tidings/locales"
 	"github.com/tidings/tidings/server"
 )
@@ -95,11 +96,11 @@ func build(mode string, s *settings, stderr io.Writer) (p *parts, err error) {
 	}
 
 	local := model.NewLocal()
-	provider, err := openModel(s, local)
+	answers, err := openModel(s, local)
 	if err != nil {
 		return p, err
 	}
-	calls := model.NewRetrying(advised{provider, p.log}, s.retry, mathrand.Float64).Priced(s.price)
+	calls := model.NewRetrying(advised{answers, p.log}, s.retry, mathrand.Float64).Priced(s.price)
 	p.hub = events.NewHub(events.NewRedisLog(p.client, s.Retention), events.HubOptions{Observer: observer})
 	store, err := jobs.NewStore(p.client, jobs.Keep{Job: s.Retention, Input: s.InputRetention, Document: s.DocumentRetention, Key: keepKey})
 	if err != nil {
@@ -166,7 +167,7 @@ func openModel(s *settings, local *model.Local) (model.Provider, error) {
 	if s.Model == model.LocalName {
 		return local, nil
 	}
-	return model.Open(s.Model, model.Access{Key: s.ModelKey, BaseURL: s.ModelBaseURL, Output: model.Output(s.ModelOutput)})
+	return provider.Open(s.Model, provider.Access{Key: s.ModelKey, BaseURL: s.ModelBaseURL, Output: provider.Output(s.ModelOutput)})
 }
 
 // simulate lets a submit in dev say what the local model does with its calls.

@@ -8,6 +8,10 @@ import (
 	"github.com/tidings/tidings/jobs/retry"
 )
 
+// TypeInputTooLong is the Error.Type of material that is over the model's window
+// and was refused before a call.
+const TypeInputTooLong = "input_too_long"
+
 // tooLong refuses a request that cannot fit into the model's window, before
 // anything is spent on it. window 0 is unknown: then the provider has to say it.
 func tooLong(window int64, r Request) *Error {
@@ -18,7 +22,7 @@ func tooLong(window int64, r Request) *Error {
 	if n <= window {
 		return nil
 	}
-	return &Error{Kind: retry.InvalidInput, Type: inputTooLong,
+	return &Error{Kind: retry.InvalidInput, Type: TypeInputTooLong,
 		Advice: fmt.Sprintf("the input has at least %d tokens, the model takes %d", n, window)}
 }
 

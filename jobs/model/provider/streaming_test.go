@@ -1,4 +1,4 @@
-package model_test
+package provider_test
 
 import (
 	"context"

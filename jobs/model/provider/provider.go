@@ -1,9 +1,17 @@
-package model
+// Package provider reaches the models of Anthropic, OpenAI (and every server that
+// speaks as OpenAI does) and Gemini, each through its vendor's SDK, one file a
+// vendor. The SDKs' own retries are off. A failure is classified here, where the
+// vendor's type is still known, and only the class leaves this package.
+//
+// It stands apart from package model because the SDKs take long to compile, and
+// most of the house has nothing to do with them.
+package provider
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/tidings/tidings/jobs/model"
 	"net/http"
 	"net/url"
 	"strings"
@@ -37,7 +45,7 @@ const (
 
 // Open makes the provider of a dependency such as "openai/gpt-x". It opens no
 // connection.
-func Open(dependency string, a Access) (Provider, error) {
+func Open(dependency string, a Access) (model.Provider, error) {
 	provider, name, _ := strings.Cut(dependency, "/")
 	if name == "" {
 		return nil, fmt.Errorf("model: %q names no model", dependency)
@@ -119,7 +127,7 @@ func (a Access) client() *http.Client {
 // system is the instructions, with the schema written out where the provider
 // may not hold its model to it. Behind another address that may always be so:
 // some servers take the format and leave it at that.
-func (a Access) system(r Request) string {
+func (a Access) system(r model.Request) string {
 	if a.Output == OutputSchema && a.BaseURL == "" {
 		return r.System
 	}

@@ -1,4 +1,4 @@
-package model_test
+package provider_test
 
 import (
 	"bufio"
@@ -17,6 +17,7 @@ import (
 
 	"github.com/tidings/tidings/jobs/model"
 	"github.com/tidings/tidings/jobs/model/modeltest"
+	"github.com/tidings/tidings/jobs/model/provider"
 )
 
 // vendors are the providers with an adapter. Their models' names mean nothing:
@@ -67,8 +68,8 @@ func (s *standin) calls() int { return len(s.arrived()) }
 
 // access reaches the stand-in, through a transport of its own so that no
 // connection of another test is used.
-func (s *standin) access(vendor string) model.Access {
-	return model.Access{Key: modeltest.CanaryKey, BaseURL: s.URL + basePath(vendor)}
+func (s *standin) access(vendor string) provider.Access {
+	return provider.Access{Key: modeltest.CanaryKey, BaseURL: s.URL + basePath(vendor)}
 }
 
 // basePath is what a vendor's base URL ends in.
@@ -86,9 +87,9 @@ func open(t *testing.T, vendor string, handler http.HandlerFunc) (model.Provider
 	return mustOpen(t, vendor, s.access(vendor)), s
 }
 
-func mustOpen(t *testing.T, vendor string, a model.Access) model.Provider {
+func mustOpen(t *testing.T, vendor string, a provider.Access) model.Provider {
 	t.Helper()
-	p, err := model.Open(vendor+"/some-model", a)
+	p, err := provider.Open(vendor+"/some-model", a)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package model_test
+package provider_test
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 
 	"github.com/tidings/tidings/jobs/model"
 	"github.com/tidings/tidings/jobs/model/modeltest"
+	"github.com/tidings/tidings/jobs/model/provider"
 	"github.com/tidings/tidings/jobs/retry"
 )
 
@@ -97,7 +98,7 @@ func TestSDKsNeverRepeat(t *testing.T) {
 		for _, vendor := range vendors() {
 			for _, req := range []model.Request{modeltest.SuiteRequest(), long()} {
 				n := 0
-				p := mustOpen(t, vendor, model.Access{Key: modeltest.CanaryKey, Transport: carried(func(r *http.Request) (*http.Response, error) {
+				p := mustOpen(t, vendor, provider.Access{Key: modeltest.CanaryKey, Transport: carried(func(r *http.Request) (*http.Response, error) {
 					n++
 					return c.transport(r)
 				})})
@@ -157,7 +158,7 @@ func TestConnections(t *testing.T) {
 
 			secure := &standin2{}
 			secure.start(t)
-			check("certificate", mustOpen(t, vendor, model.Access{BaseURL: secure.URL + basePath(vendor)}), secure.calls, 0, retry.Network)
+			check("certificate", mustOpen(t, vendor, provider.Access{BaseURL: secure.URL + basePath(vendor)}), secure.calls, 0, retry.Network)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package model
+package provider
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"github.com/tidings/tidings/jobs/model"
 	"github.com/tidings/tidings/jobs/retry"
 )
 
@@ -46,7 +47,7 @@ func newGemini(name string, a Access) (*geminiModel, error) {
 
 func (m *geminiModel) Dependency() string { return "gemini/" + m.name }
 
-func (m *geminiModel) Generate(ctx context.Context, r Request) (Response, error) {
+func (m *geminiModel) Generate(ctx context.Context, r model.Request) (model.Response, error) {
 	ctx, x := begin(ctx)
 	config := &genai.GenerateContentConfig{
 		SystemInstruction: genai.NewContentFromText(m.access.system(r), genai.RoleUser),
@@ -58,13 +59,13 @@ func (m *geminiModel) Generate(ctx context.Context, r Request) (Response, error)
 	if m.access.Output == OutputSchema {
 		schema, err := portable(r.Schema)
 		if err != nil {
-			return Response{}, &Error{Kind: retry.Internal, Cause: err}
+			return model.Response{}, &model.Error{Kind: retry.Internal, Cause: err}
 		}
 		config.ResponseJsonSchema = schema
 	}
 	got, err := m.ask(ctx, r.Prompt, config)
 	if err != nil {
-		return Response{}, x.failure(ctx, m.dialect, err)
+		return model.Response{}, x.failure(ctx, m.dialect, err)
 	}
 	usage := geminiUsage(got.UsageMetadata)
 	if len(got.Candidates) == 0 {
@@ -77,7 +78,7 @@ func (m *geminiModel) Generate(ctx context.Context, r Request) (Response, error)
 		}
 		e := m.dialect.unusable(x, typ)
 		e.Usage = usage
-		return Response{RequestID: e.RequestID, Usage: usage}, e
+		return model.Response{RequestID: e.RequestID, Usage: usage}, e
 	}
 	var text strings.Builder
 	if c := got.Candidates[0].Content; c != nil {
@@ -87,7 +88,7 @@ func (m *geminiModel) Generate(ctx context.Context, r Request) (Response, error)
 			}
 		}
 	}
-	return m.dialect.finish(x, Response{Content: bare(text.String()), Model: code(got.ModelVersion), Usage: usage},
+	return m.dialect.finish(x, model.Response{Content: bare(text.String()), Model: code(got.ModelVersion), Usage: usage},
 		m.name, string(got.Candidates[0].FinishReason), string(genai.FinishReasonStop))
 }
 
@@ -105,18 +106,20 @@ func (m *geminiModel) ask(ctx context.Context, prompt string, config *genai.Gene
 }
 
 // geminiUsage adds to the answer what the model thought, which costs the same.
-func geminiUsage(g *genai.GenerateContentResponseUsageMetadata) (u Usage) {
+func geminiUsage(g *genai.GenerateContentResponseUsageMetadata) (u model.Usage) {
 	if g == nil || g.PromptTokenCount == 0 { // a request has tokens: it is just not said
 		return u
 	}
 	input := int64(g.PromptTokenCount) + int64(g.ToolUsePromptTokenCount)
 	output := int64(g.CandidatesTokenCount) + int64(g.ThoughtsTokenCount)
 	cached := int64(g.CachedContentTokenCount)
-	return Usage{InputTokens: &input, OutputTokens: &output, CachedTokens: &cached}
+	return model.Usage{InputTokens: &input, OutputTokens: &output, CachedTokens: &cached}
 }
 
 func geminiDialect() dialect {
-	row := func(typ string, kind retry.Kind) TypeRow { return TypeRow{Provider: "gemini", Type: typ, Kind: kind} }
+	row := func(typ string, kind retry.Kind) TypeRow {
+		return TypeRow{Provider: "gemini", Type: typ, Kind: kind}
+	}
 	return dialect{
 		provider: "gemini", requestID: "x-goog-request-id", read: readGemini,
 		refusals: []string{"response_schema", "responseschema", "response_json_schema", "responsejsonschema",

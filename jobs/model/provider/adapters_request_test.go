@@ -1,4 +1,4 @@
-package model_test
+package provider_test
 
 import (
 	"encoding/json"
@@ -10,10 +10,11 @@ import (
 
 	"github.com/tidings/tidings/jobs/model"
 	"github.com/tidings/tidings/jobs/model/modeltest"
+	"github.com/tidings/tidings/jobs/model/provider"
 )
 
 // sent is what a provider gets of a request, at its own address or another.
-func sent(t *testing.T, vendor string, a model.Access, r model.Request) (*http.Request, map[string]any) {
+func sent(t *testing.T, vendor string, a provider.Access, r model.Request) (*http.Request, map[string]any) {
 	t.Helper()
 	var request *http.Request
 	var body map[string]any
@@ -80,7 +81,7 @@ func TestRequestsAtTheProvidersOwnAddress(t *testing.T) {
 			[]any{"generationConfig", "responseJsonSchema"}},
 	}
 	for vendor, want := range cases {
-		request, body := sent(t, vendor, model.Access{}, r)
+		request, body := sent(t, vendor, provider.Access{}, r)
 		if got := request.URL.String(); got != want.url {
 			t.Errorf("%s: sent to %s, want %s", vendor, got, want.url)
 		}
@@ -125,23 +126,23 @@ func TestOutputSetting(t *testing.T) {
 	const away = "https://example.org"
 	cases := []struct {
 		vendor string
-		access model.Access
+		access provider.Access
 		format []any // the path to what says it, and its value
 		value  any
 		inText bool
 	}{
-		{"openai", model.Access{}, []any{"response_format", "type"}, "json_schema", false},
-		{"openai", model.Access{BaseURL: away + "/v1"}, []any{"response_format", "type"}, "json_schema", true},
-		{"openai", model.Access{Output: model.OutputObject}, []any{"response_format", "type"}, "json_object", true},
-		{"openai", model.Access{Output: model.OutputText}, []any{"response_format"}, nil, true},
-		{"gemini", model.Access{}, []any{"generationConfig", "responseMimeType"}, "application/json", false},
-		{"gemini", model.Access{BaseURL: away}, []any{"generationConfig", "responseMimeType"}, "application/json", true},
-		{"gemini", model.Access{Output: model.OutputObject}, []any{"generationConfig", "responseJsonSchema"}, nil, true},
-		{"gemini", model.Access{Output: model.OutputText}, []any{"generationConfig", "responseMimeType"}, nil, true},
-		{"anthropic", model.Access{}, []any{"output_config", "format", "type"}, "json_schema", false},
-		{"anthropic", model.Access{BaseURL: away}, []any{"output_config", "format", "type"}, "json_schema", true},
-		{"anthropic", model.Access{Output: model.OutputObject}, []any{"output_config"}, nil, true},
-		{"anthropic", model.Access{Output: model.OutputText}, []any{"output_config"}, nil, true},
+		{"openai", provider.Access{}, []any{"response_format", "type"}, "json_schema", false},
+		{"openai", provider.Access{BaseURL: away + "/v1"}, []any{"response_format", "type"}, "json_schema", true},
+		{"openai", provider.Access{Output: provider.OutputObject}, []any{"response_format", "type"}, "json_object", true},
+		{"openai", provider.Access{Output: provider.OutputText}, []any{"response_format"}, nil, true},
+		{"gemini", provider.Access{}, []any{"generationConfig", "responseMimeType"}, "application/json", false},
+		{"gemini", provider.Access{BaseURL: away}, []any{"generationConfig", "responseMimeType"}, "application/json", true},
+		{"gemini", provider.Access{Output: provider.OutputObject}, []any{"generationConfig", "responseJsonSchema"}, nil, true},
+		{"gemini", provider.Access{Output: provider.OutputText}, []any{"generationConfig", "responseMimeType"}, nil, true},
+		{"anthropic", provider.Access{}, []any{"output_config", "format", "type"}, "json_schema", false},
+		{"anthropic", provider.Access{BaseURL: away}, []any{"output_config", "format", "type"}, "json_schema", true},
+		{"anthropic", provider.Access{Output: provider.OutputObject}, []any{"output_config"}, nil, true},
+		{"anthropic", provider.Access{Output: provider.OutputText}, []any{"output_config"}, nil, true},
 	}
 	for _, c := range cases {
 		r := modeltest.SuiteRequest()
@@ -170,7 +171,7 @@ func TestNameOfTheOutputsBound(t *testing.T) {
 		"http://127.0.0.1:11434/v1":               "max_tokens",
 		"https://notopenai.com/v1":                "max_tokens",
 	} {
-		_, body := sent(t, "openai", model.Access{BaseURL: base}, modeltest.SuiteRequest())
+		_, body := sent(t, "openai", provider.Access{BaseURL: base}, modeltest.SuiteRequest())
 		var names []string
 		for name := range body {
 			if strings.HasPrefix(name, "max_") {
@@ -184,31 +185,31 @@ func TestNameOfTheOutputsBound(t *testing.T) {
 }
 
 func TestOpenRefuses(t *testing.T) {
-	key := model.Access{Key: "secret-key"}
+	key := provider.Access{Key: "secret-key"}
 	for name, c := range map[string]struct {
 		dependency string
-		access     model.Access
+		access     provider.Access
 		says       string
 	}{
 		"no name":           {"openai", key, "names no model"},
 		"empty name":        {"openai/", key, "names no model"},
 		"unknown":           {"acme/x", key, `no provider "acme"`},
-		"no key":            {"anthropic/x", model.Access{}, "ANTHROPIC_API_KEY"},
-		"no key, openai":    {"openai/x", model.Access{}, "OPENAI_API_KEY"},
-		"no key, gemini":    {"gemini/x", model.Access{}, "GEMINI_API_KEY"},
-		"no address":        {"openai/x", model.Access{BaseURL: "localhost:11434"}, "http://127.0.0.1:11434/v1"},
-		"no host":           {"openai/x", model.Access{BaseURL: "http:///v1"}, "http://127.0.0.1:11434/v1"},
-		"key in the URL":    {"openai/x", model.Access{BaseURL: "https://me:secret-key@example.org/v1"}, "password"},
-		"query in the URL":  {"openai/x", model.Access{BaseURL: "https://example.org/v1?key=secret-key"}, "end with its path"},
-		"unheard of output": {"openai/x", model.Access{Key: "secret-key", Output: "xml"}, "json_object"},
+		"no key":            {"anthropic/x", provider.Access{}, "ANTHROPIC_API_KEY"},
+		"no key, openai":    {"openai/x", provider.Access{}, "OPENAI_API_KEY"},
+		"no key, gemini":    {"gemini/x", provider.Access{}, "GEMINI_API_KEY"},
+		"no address":        {"openai/x", provider.Access{BaseURL: "localhost:11434"}, "http://127.0.0.1:11434/v1"},
+		"no host":           {"openai/x", provider.Access{BaseURL: "http:///v1"}, "http://127.0.0.1:11434/v1"},
+		"key in the URL":    {"openai/x", provider.Access{BaseURL: "https://me:secret-key@example.org/v1"}, "password"},
+		"query in the URL":  {"openai/x", provider.Access{BaseURL: "https://example.org/v1?key=secret-key"}, "end with its path"},
+		"unheard of output": {"openai/x", provider.Access{Key: "secret-key", Output: "xml"}, "json_object"},
 	} {
-		_, err := model.Open(c.dependency, c.access)
+		_, err := provider.Open(c.dependency, c.access)
 		if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "secret-key") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for _, name := range []string{"gpt-oss:20b", "meta-llama/Llama-3.1-8B-Instruct"} {
-		p, err := model.Open("openai/"+name, model.Access{BaseURL: "http://127.0.0.1:11434/v1"})
+		p, err := provider.Open("openai/"+name, provider.Access{BaseURL: "http://127.0.0.1:11434/v1"})
 		if err != nil || p.Dependency() != "openai/"+name {
 			t.Errorf("%s: %v", name, err)
 		}

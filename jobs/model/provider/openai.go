@@ -1,4 +1,4 @@
-package model
+package provider
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"github.com/openai/openai-go/v3/option"
 	"github.com/openai/openai-go/v3/shared"
 
+	"github.com/tidings/tidings/jobs/model"
 	"github.com/tidings/tidings/jobs/retry"
 )
 
@@ -61,7 +62,7 @@ func official(base string) bool {
 
 func (m *openaiModel) Dependency() string { return "openai/" + m.name }
 
-func (m *openaiModel) Generate(ctx context.Context, r Request) (Response, error) {
+func (m *openaiModel) Generate(ctx context.Context, r model.Request) (model.Response, error) {
 	ctx, x := begin(ctx)
 	params := openai.ChatCompletionNewParams{
 		Model: m.name,
@@ -78,7 +79,7 @@ func (m *openaiModel) Generate(ctx context.Context, r Request) (Response, error)
 	case OutputSchema:
 		schema, err := portable(r.Schema)
 		if err != nil {
-			return Response{}, &Error{Kind: retry.Internal, Cause: err}
+			return model.Response{}, &model.Error{Kind: retry.Internal, Cause: err}
 		}
 		params.ResponseFormat.OfJSONSchema = &shared.ResponseFormatJSONSchemaParam{
 			JSONSchema: shared.ResponseFormatJSONSchemaJSONSchemaParam{Name: "document", Strict: openai.Bool(true), Schema: schema},
@@ -88,16 +89,16 @@ func (m *openaiModel) Generate(ctx context.Context, r Request) (Response, error)
 	}
 	got, err := m.chat.New(ctx, params)
 	if err != nil {
-		return Response{}, x.failure(ctx, m.dialect, err)
+		return model.Response{}, x.failure(ctx, m.dialect, err)
 	}
 	if got == nil { // null
-		return Response{}, m.dialect.unusable(x, noAnswer)
+		return model.Response{}, m.dialect.unusable(x, noAnswer)
 	}
 	usage := openaiUsage(got.Usage)
 	if len(got.Choices) == 0 {
 		e := m.without(x, got.RawJSON())
 		e.Usage = usage
-		return Response{RequestID: e.RequestID, Usage: usage}, e
+		return model.Response{RequestID: e.RequestID, Usage: usage}, e
 	}
 	choice := got.Choices[0]
 	ending := string(choice.FinishReason)
@@ -105,12 +106,12 @@ func (m *openaiModel) Generate(ctx context.Context, r Request) (Response, error)
 		ending = "refusal"
 	}
 	// Some servers name no reason: then what they wrote has to speak for itself.
-	return m.dialect.finish(x, Response{Content: bare(choice.Message.Content), Model: code(got.Model), Usage: usage}, m.name, ending, "stop", "")
+	return m.dialect.finish(x, model.Response{Content: bare(choice.Message.Content), Model: code(got.Model), Usage: usage}, m.name, ending, "stop", "")
 }
 
 // without is the error of a success without an answer: some gateways put the
 // failure of whoever stands behind them into it, its status included.
-func (m *openaiModel) without(x *exchange, body string) *Error {
+func (m *openaiModel) without(x *exchange, body string) *model.Error {
 	s := readOpenAI([]byte(body))
 	if s.text == "" && len(s.types) == 0 {
 		return m.dialect.unusable(x, noAnswer)
@@ -123,7 +124,7 @@ func (m *openaiModel) without(x *exchange, body string) *Error {
 	return m.dialect.answered(x, x.status, s)
 }
 
-func openaiUsage(c openai.CompletionUsage) (u Usage) {
+func openaiUsage(c openai.CompletionUsage) (u model.Usage) {
 	if c.JSON.PromptTokens.Valid() {
 		u.InputTokens = &c.PromptTokens
 	}
@@ -137,7 +138,9 @@ func openaiUsage(c openai.CompletionUsage) (u Usage) {
 }
 
 func openaiDialect() dialect {
-	row := func(typ string, kind retry.Kind) TypeRow { return TypeRow{Provider: "openai", Type: typ, Kind: kind} }
+	row := func(typ string, kind retry.Kind) TypeRow {
+		return TypeRow{Provider: "openai", Type: typ, Kind: kind}
+	}
 	return dialect{
 		provider: "openai", requestID: "x-request-id", read: readOpenAI, resets: openaiResets,
 		refusals: []string{"response_format", "json_schema", "structured output"},

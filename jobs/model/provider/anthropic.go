@@ -1,4 +1,4 @@
-package model
+package provider
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/anthropics/anthropic-sdk-go"
 	"github.com/anthropics/anthropic-sdk-go/option"
 
+	"github.com/tidings/tidings/jobs/model"
 	"github.com/tidings/tidings/jobs/retry"
 )
 
@@ -45,7 +46,7 @@ func (m *anthropicModel) Dependency() string { return "anthropic/" + m.name }
 // API demands one.
 const anthropicMax = 4096
 
-func (m *anthropicModel) Generate(ctx context.Context, r Request) (Response, error) {
+func (m *anthropicModel) Generate(ctx context.Context, r model.Request) (model.Response, error) {
 	ctx, x := begin(ctx)
 	params := anthropic.MessageNewParams{
 		Model:     m.name,
@@ -59,7 +60,7 @@ func (m *anthropicModel) Generate(ctx context.Context, r Request) (Response, err
 	if m.access.Output == OutputSchema {
 		schema, err := portable(r.Schema)
 		if err != nil {
-			return Response{}, &Error{Kind: retry.Internal, Cause: err}
+			return model.Response{}, &model.Error{Kind: retry.Internal, Cause: err}
 		}
 		params.OutputConfig.Format.Schema = schema
 	}
@@ -70,10 +71,10 @@ func (m *anthropicModel) Generate(ctx context.Context, r Request) (Response, err
 	}
 	msg, err := m.messages.New(ctx, params)
 	if err != nil {
-		return Response{}, x.failure(ctx, m.dialect, err)
+		return model.Response{}, x.failure(ctx, m.dialect, err)
 	}
 	if msg == nil || msg.StopReason == "" { // null, or not a message
-		return Response{}, m.dialect.unusable(x, noAnswer)
+		return model.Response{}, m.dialect.unusable(x, noAnswer)
 	}
 	var text strings.Builder
 	for _, block := range msg.Content {
@@ -88,13 +89,13 @@ func (m *anthropicModel) Generate(ctx context.Context, r Request) (Response, err
 
 // stream makes one call whose answer comes in events. A stream that ends before
 // it is complete is discarded; what it is known to have used is told.
-func (m *anthropicModel) stream(ctx context.Context, x *exchange, params anthropic.MessageNewParams) (Response, error) {
+func (m *anthropicModel) stream(ctx context.Context, x *exchange, params anthropic.MessageNewParams) (model.Response, error) {
 	stream := m.messages.NewStreaming(ctx, params)
 	defer stream.Close() // also when it is left early (S3-34)
 	var (
 		text          strings.Builder
 		name, stopped string
-		usage         Usage
+		usage         model.Usage
 		opened, begun bool // an event came; something was written
 	)
 	for stream.Next() {
@@ -121,13 +122,13 @@ func (m *anthropicModel) stream(ctx context.Context, x *exchange, params anthrop
 	}
 	e := m.broken(ctx, x, stream.Err(), opened, begun)
 	e.Usage = usage
-	return Response{Model: code(name), RequestID: e.RequestID, Usage: usage}, e
+	return model.Response{Model: code(name), RequestID: e.RequestID, Usage: usage}, e
 }
 
 // broken is the error of a stream that ended before its time. An error event
 // before anything was written is what the same error is as an answer. Later it
 // is a broken stream, if it may pass: something was written, and paid for.
-func (m *anthropicModel) broken(ctx context.Context, x *exchange, err error, opened, begun bool) *Error {
+func (m *anthropicModel) broken(ctx context.Context, x *exchange, err error, opened, begun bool) *model.Error {
 	var event *anthropic.Error
 	if x.status < 200 || x.status > 299 || ctx.Err() != nil || !errors.As(err, &event) {
 		e := x.failure(ctx, m.dialect, err)
@@ -144,13 +145,13 @@ func (m *anthropicModel) broken(ctx context.Context, x *exchange, err error, ope
 }
 
 // finish makes the response of a complete answer.
-func (m *anthropicModel) finish(x *exchange, name, text, stopped string, u Usage) (Response, error) {
-	return m.dialect.finish(x, Response{Content: bare(text), Model: code(name), Usage: u}, m.name, stopped, "end_turn", "stop_sequence")
+func (m *anthropicModel) finish(x *exchange, name, text, stopped string, u model.Usage) (model.Response, error) {
+	return m.dialect.finish(x, model.Response{Content: bare(text), Model: code(name), Usage: u}, m.name, stopped, "end_turn", "stop_sequence")
 }
 
 // anthropicUsage adds up what Anthropic counts apart: input that was new, read
 // from a cache and written to it.
-func anthropicUsage(hasInput, hasOutput bool, input, read, written, output int64) (u Usage) {
+func anthropicUsage(hasInput, hasOutput bool, input, read, written, output int64) (u model.Usage) {
 	if hasInput {
 		input += read + written
 		u.InputTokens, u.CachedTokens = &input, &read

@@ -1,4 +1,4 @@
-package model
+package provider
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidings/tidings/jobs/model"
 	"github.com/tidings/tidings/jobs/retry"
 )
 
@@ -83,23 +84,23 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 // counts more than how the call ended, and the end of the context more than
 // what the SDK made of it. Nothing of err's text or of the answer's is kept:
 // both may hold the prompt, the output, the key and the address.
-func (x *exchange) failure(ctx context.Context, d dialect, err error) *Error {
-	var e *Error
+func (x *exchange) failure(ctx context.Context, d dialect, err error) *model.Error {
+	var e *model.Error
 	switch {
 	case x.status >= 400:
 		e = d.answered(x, x.status, d.read(x.body))
 	case ctx.Err() != nil:
-		e = AsError(ctx, plain(err))
+		e = model.AsError(ctx, plain(err))
 	case !x.sent: // the SDK could not even write the request
-		e = &Error{Kind: retry.Internal, Cause: errNotSent}
+		e = &model.Error{Kind: retry.Internal, Cause: errNotSent}
 	case x.status == 0:
 		// Names that do not resolve, connections refused or reset, certificates:
 		// whatever it was, nobody answered.
-		if e = AsError(ctx, plain(err)); e.Kind != retry.Timeout {
+		if e = model.AsError(ctx, plain(err)); e.Kind != retry.Timeout {
 			e.Kind = retry.Network
 		}
 	case x.status >= 300:
-		e = &Error{Kind: retry.Internal, Status: x.status, Cause: errRedirected,
+		e = &model.Error{Kind: retry.Internal, Status: x.status, Cause: errRedirected,
 			Advice: "the address leads elsewhere: set TIDINGS_MODEL_BASE_URL to where the provider answers"}
 	case errors.Is(x.broke, errAnswerTooLong):
 		e = d.unusable(x, "too_long")

@@ -1,4 +1,4 @@
-package model_test
+package provider_test
 
 import (
 	"encoding/json"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidings/tidings/jobs/model"
 	"github.com/tidings/tidings/jobs/model/modeltest"
+	"github.com/tidings/tidings/jobs/model/provider"
 )
 
 // Whatever a server sends, an adapter gives JSON or a *model.Error that shows
@@ -42,7 +43,7 @@ func FuzzAnswers(f *testing.F) {
 		}
 		for _, vendor := range vendors() {
 			for _, req := range []model.Request{modeltest.SuiteRequest(), long()} {
-				p := mustOpen(t, vendor, model.Access{Key: "k", Transport: carried(func(*http.Request) (*http.Response, error) {
+				p := mustOpen(t, vendor, provider.Access{Key: "k", Transport: carried(func(*http.Request) (*http.Response, error) {
 					return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body))}, nil
 				})})
 				resp, err := p.Generate(t.Context(), req)

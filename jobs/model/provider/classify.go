@@ -1,4 +1,4 @@
-package model
+package provider
 
 import (
 	"encoding/json"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidings/tidings/jobs/model"
 	"github.com/tidings/tidings/jobs/retry"
 )
 
@@ -28,7 +29,6 @@ func ErrorTypes() []TypeRow {
 const (
 	interrupted   = "stream_interrupted"
 	formatRefused = "response_format_refused"
-	inputTooLong  = "input_too_long"
 	noAnswer      = "no_answer"
 )
 
@@ -36,15 +36,15 @@ const (
 func commonTypes() []TypeRow {
 	const us = "tidings"
 	return []TypeRow{
-		{us, inputTooLong, retry.InvalidInput, false},      // refused before a call
-		{us, formatRefused, retry.Internal, false},         // a setting is wrong, not the input
-		{us, interrupted, retry.StreamInterrupted, false},  // the answer broke off
-		{us, noAnswer, retry.Unavailable, false},           // a success without the provider's answer in it
-		{us, "too_long", retry.InvalidOutput, false},       // more than any answer may hold
-		{us, "no_output", retry.InvalidOutput, false},      // an answer without text
-		{us, "not_json", retry.InvalidOutput, false},       // text that is no JSON
-		{us, "unknown_ending", retry.InvalidOutput, false}, // it stopped for a reason not in this table
-		{us, "quota_in_words", retry.Quota, false},         // only the message says that the account is empty
+		{us, model.TypeInputTooLong, retry.InvalidInput, false}, // refused before a call
+		{us, formatRefused, retry.Internal, false},              // a setting is wrong, not the input
+		{us, interrupted, retry.StreamInterrupted, false},       // the answer broke off
+		{us, noAnswer, retry.Unavailable, false},                // a success without the provider's answer in it
+		{us, "too_long", retry.InvalidOutput, false},            // more than any answer may hold
+		{us, "no_output", retry.InvalidOutput, false},           // an answer without text
+		{us, "not_json", retry.InvalidOutput, false},            // text that is no JSON
+		{us, "unknown_ending", retry.InvalidOutput, false},      // it stopped for a reason not in this table
+		{us, "quota_in_words", retry.Quota, false},              // only the message says that the account is empty
 	}
 }
 
@@ -83,9 +83,9 @@ func (d dialect) row(typ string) (TypeRow, bool) {
 // status, and by the text where neither decides (S3-22). A status of 400 or 401
 // is never made into something to repeat (S1-04).
 // status is the answer's, or the one that a gateway put into its body.
-func (d dialect) answered(x *exchange, status int, s said) *Error {
+func (d dialect) answered(x *exchange, status int, s said) *model.Error {
 	kind, _ := retry.Classify(status, s.text)
-	e := &Error{Kind: kind, Status: status, RequestID: x.requestID(d)}
+	e := &model.Error{Kind: kind, Status: status, RequestID: x.requestID(d)}
 	row, known := TypeRow{}, false
 	for _, t := range s.types {
 		if row, known = d.row(t); known {
@@ -115,12 +115,12 @@ func (d dialect) answered(x *exchange, status int, s said) *Error {
 
 // unusable is the error of an answer that came with a good status. typ is ours
 // or the provider's word for why it ended; an unknown one is not repeated.
-func (d dialect) unusable(x *exchange, typ string) *Error {
+func (d dialect) unusable(x *exchange, typ string) *model.Error {
 	row, known := d.row(typ)
 	if !known {
 		row = TypeRow{Type: "unknown_ending", Kind: retry.InvalidOutput}
 	}
-	return &Error{Kind: row.Kind, Status: x.status, Type: row.Type, RequestID: x.requestID(d)}
+	return &model.Error{Kind: row.Kind, Status: x.status, Type: row.Type, RequestID: x.requestID(d)}
 }
 
 // hint is how long the provider asks to be left alone: the standard headers or
@@ -140,7 +140,7 @@ func (d dialect) refusesFormat(text string) bool {
 }
 
 // advice names what an operator can change.
-func (d dialect) advice(e *Error) string {
+func (d dialect) advice(e *model.Error) string {
 	switch {
 	case e.Type == formatRefused:
 		return "this model does not take the way JSON is asked for: set TIDINGS_MODEL_OUTPUT to json_object or text"
@@ -179,12 +179,12 @@ func outOfMoney(status int, text string) bool {
 
 // finish completes the response of an answer that came to its end, or says why
 // it cannot be used. Its tokens are counted either way.
-func (d dialect) finish(x *exchange, r Response, asked, stopped string, good ...string) (Response, error) {
+func (d dialect) finish(x *exchange, r model.Response, asked, stopped string, good ...string) (model.Response, error) {
 	if r.Model == "" {
 		r.Model = asked
 	}
 	r.RequestID = x.requestID(d)
-	var e *Error
+	var e *model.Error
 	switch {
 	case !slices.Contains(good, stopped):
 		e = d.unusable(x, stopped)

@@ -1,4 +1,4 @@
-package model_test
+package provider_test
 
 import (
 	"fmt"
@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tidings/tidings/jobs/model"
+	"github.com/tidings/tidings/jobs/model/provider"
 	"github.com/tidings/tidings/jobs/retry"
 )
 
@@ -29,7 +29,7 @@ func errorTables() string {
 		fmt.Fprintf(&b, "| %s | `%s` | %s |\n", r.Match(), r.Kind, repeated(r.InCall, r.Queued))
 	}
 	b.WriteString("\n| provider | type | reason | repeated |\n| --- | --- | --- | --- |\n")
-	for _, r := range model.ErrorTypes() {
+	for _, r := range provider.ErrorTypes() {
 		note := ""
 		if r.Weak {
 			note = ", or `quota` by its words"
@@ -43,7 +43,7 @@ func errorTables() string {
 
 func TestErrorsAreDocumented(t *testing.T) {
 	const begin, end = "<!-- tables: jobs/model/classify_doc_test.go -->\n", "<!-- end of tables -->"
-	doc, err := os.ReadFile("../../docs/errors.md")
+	doc, err := os.ReadFile("../../../docs/errors.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestErrorsAreDocumented(t *testing.T) {
 // sentence.
 func TestErrorTypes(t *testing.T) {
 	seen := map[string]bool{}
-	for _, r := range model.ErrorTypes() {
+	for _, r := range provider.ErrorTypes() {
 		if seen[r.Provider+r.Type] {
 			t.Errorf("%s of %s is there twice", r.Type, r.Provider)
 		}
