@@ -6,7 +6,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 GO ?= go
 FUZZTIME ?= 5s
-GOTEST := $(GO) test -timeout 10m
+GOTEST := $(GO) test
 
 .PHONY: help run test test-slow test-go test-clients test-vectors race bench lint fuzz-short tools node
 
@@ -18,15 +18,17 @@ run: ## start everything in one process; needs Go and nothing else
 
 test: tools lint test-go fuzz-short ## all checks that take minutes at most, on a real Redis
 
-# The slow tests are those in files with the build tag; the others have run.
+# Tests in files with the build tag are slow as a whole; those of jobs go through
+# more cases with it.
 test-slow: tools ## the tests that need minutes, with the race detector
-	@files=$$(grep -rlE '^//go:build .*slow' --include='*_test.go' cmd server jobs events locales); \
+	@files=$$(grep -rlE '^//go:build slow' --include='*_test.go' cmd server jobs/model events locales); \
 	  names=$$(grep -hoE '^func Test[A-Za-z0-9_]+' $$files | sed 's/^func //' | paste -sd'|'); \
 	  dirs=$$(dirname $$files | sort -u | sed 's|^|./|' | tr '\n' ' '); \
-	  set -x; $(GOTEST) -timeout 30m -race -tags slow -run "^($$names)$$" $$dirs
+	  set -x; $(GOTEST) -timeout 20m -race -tags slow -run "^($$names)$$" $$dirs
+	$(GOTEST) -timeout 20m -race -tags slow ./jobs
 
 test-go: ## the Go tests
-	$(GOTEST) -race ./...
+	$(GOTEST) -timeout 15m -race ./...
 
 test-clients: tools node ## build and test the clients, against their contract server
 	cd clients/contract && $(GO) vet ./... && $(GOTEST) ./...
