@@ -42,7 +42,7 @@ func errorTables() string {
 }
 
 func TestErrorsAreDocumented(t *testing.T) {
-	const begin, end = "<!-- tables: jobs/model/classify_doc_test.go -->\n", "<!-- end of tables -->"
+	const begin, end = "<!-- tables: jobs/model/provider/classify_doc_test.go -->\n", "<!-- end of tables -->"
 	doc, err := os.ReadFile("../../../docs/errors.md")
 	if err != nil {
 		t.Fatal(err)
