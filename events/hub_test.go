@@ -187,7 +187,7 @@ func TestNowFollowsTheStoragesClock(t *testing.T) {
 		log := ahead{eventstest.NewMemory(eventstest.MemoryOptions{}), time.Hour}
 		hub := run(t, log, events.HubOptions{})
 		synctest.Wait()
-		if got := hub.Now().Sub(time.Now()); got != time.Hour {
+		if got := time.Until(hub.Now()); got != time.Hour {
 			t.Errorf("got %v ahead, want an hour", got)
 		}
 	})

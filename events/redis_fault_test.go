@@ -82,13 +82,13 @@ func TestPubSubKilledWhileTheLastIsPublished_I03(t *testing.T) {
 	hub := run(t, at.far, events.HubOptions{Observer: observed.observer()})
 	s := subscribe(t, hub, topicOf("s"), 0, false)
 	s.next(t)
-	want := eventstest.Append(t, at.near, topicOf("s"), "j1", events.Queued, events.Processing)
+	eventstest.Append(t, at.near, topicOf("s"), "j1", events.Queued, events.Processing)
 	s.next(t)
 	s.next(t)
 	if err := at.client.Do(t.Context(), "client", "kill", "type", "pubsub").Err(); err != nil {
 		t.Fatal(err)
 	}
-	want = eventstest.Append(t, at.near, topicOf("s"), "j1", events.Completed)
+	want := eventstest.Append(t, at.near, topicOf("s"), "j1", events.Completed)
 	start := time.Now()
 	if e := s.next(t); e.Transition != want[0] || e.Reset {
 		t.Errorf("got %+v, want %+v", e, want[0])

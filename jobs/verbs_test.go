@@ -254,7 +254,9 @@ func TestS2_24_AClaimKeepsTheTime(t *testing.T) {
 
 func TestS4_13_TheAllowanceHoldsOverClaims(t *testing.T) {
 	onBoth(t, func(b *bench) {
-		b.do("submit", submitArgs("J1"), []byte("in")...) // allowance 4, 2 attempts
+		a := submitArgs("J1") // allowance 4
+		a["max_attempts"] = 3
+		b.do("submit", a, []byte("in")...)
 		b.do("claim", claimArgs("J1", "T1"))
 		for n := 1; n <= 3; n++ {
 			if got := b.do("reserve", args{"job": "J1", "token": "T1", "call": n}); got.Calls != n {
@@ -264,7 +266,7 @@ func TestS4_13_TheAllowanceHoldsOverClaims(t *testing.T) {
 				b.do("pause", args{"job": "J1", "token": "T1", "call": n, "pause_ms": 1, "reason": "overloaded"})
 			}
 		}
-		a := settleArgs("J1", "T1", "retrying")
+		a = settleArgs("J1", "T1", "retrying")
 		a["delay_ms"], a["reason"] = 30_000, "overloaded"
 		b.do("settle", a)
 		if got := b.do("claim", claimArgs("J1", "T2")); got.Calls != 3 || got.Allowance != 4 {
