@@ -80,7 +80,15 @@ func (o *Outside) watch(ctx context.Context, t Task, arrived bool) (v Verdict, o
 		return Uncounted(time.Now().Add(wait), "early"), true
 	}
 	// Somebody ran the task before its planned time: it is the operator's to
-	// shorten, and it is told.
+	// shorten, and it is told. A queue that brings it back by itself shortens
+	// nothing.
+	ran, err := o.Queue.Ran(ctx, t, time.Now().Add(wait))
+	if err != nil {
+		return Uncounted(time.Now().Add(busyPause), string(events.StorageFault)), true
+	}
+	if !ran {
+		return Uncounted(time.Now().Add(wait), "early"), true
+	}
 	_, _, err = o.Store.run(ctx, "rescue", t.Topic, args{"job": t.JobID, "seq": strconv.FormatInt(last.Seq, 10), "action": "adopt"}, nil)
 	if err == nil {
 		o.offer(ctx, t, now)

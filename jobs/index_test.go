@@ -100,6 +100,7 @@ func TestS4_35_DocumentAndLogDisagree(t *testing.T) {
 		l.must(p.store.Admit(ctx, l.topic, job, 0))
 		l.look(p)
 		check(l, p)
+		l.told("queued 0/4", "processing 1/4 call 1/3", "error 1/4 outcome_unknown storage retry=false")
 		l.calls(1)
 	})
 	t.Run("at the claim", func(t *testing.T) {

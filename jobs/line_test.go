@@ -75,13 +75,14 @@ func (w *watched) Generate(ctx context.Context, r model.Request) (model.Response
 	w.now++
 	w.all++
 	w.most = max(w.most, w.now)
+	p := w.Provider
 	w.mu.Unlock()
 	defer func() {
 		w.mu.Lock()
 		w.now--
 		w.mu.Unlock()
 	}()
-	return w.Provider.Generate(ctx, r)
+	return p.Generate(ctx, r)
 }
 
 // counts are the calls that arrived, and the most at the same time.
@@ -89,6 +90,13 @@ func (w *watched) counts() (all, most int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.all, w.most
+}
+
+// swap puts another model in the place of the first.
+func (w *watched) swap(p model.Provider) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.Provider = p
 }
 
 // running is how many calls are under way.

@@ -28,7 +28,7 @@ func waiting(t *testing.T, m model.Provider, first modeltest.Step, delay string)
 	l.until("waiting", func() bool { return l.state(l.task(job, 1)) == "retry" })
 	p.queue.Drain()
 	p.queue.Stop()
-	l.model.Provider = m
+	l.model.swap(m)
 	return l, job
 }
 

@@ -230,12 +230,43 @@ func TestARunThatWasNeverPlaced(t *testing.T) {
 	m.answer("for nobody")
 	l.becomes("completed", is(events.Completed))
 	l.told("queued 0/4", "processing 1/4 call 1/3", "retrying 1/4 queue worker_lost next 2", "processing 2/4 call 1/3", "completed 2/4 version 1")
+}
 
-	// Once it was claimed it was placed: from then on a missing task is a deleted one.
-	record, err := half.store.Record(t.Context(), l.topic)
-	if err != nil || record["unplaced"] != "" {
-		t.Errorf("still unplaced: %v %v", record, err)
-	}
+// enqueued is a queue whose process is killed when it has enqueued a task.
+type enqueued struct {
+	jobs.Queue
+	kill func()
+}
+
+func (q *enqueued) Enqueue(ctx context.Context, t jobs.Task, at time.Time) error {
+	err := q.Queue.Enqueue(ctx, t, at)
+	q.kill()
+	return err
+}
+
+// TestAClaimProvesThatItWasPlaced: the record never got to know that the new
+// run's task was enqueued. Once it was claimed, a missing task is a deleted one.
+func TestAClaimProvesThatItWasPlaced(t *testing.T) {
+	t.Parallel()
+	m := newGated(true)
+	l := newLine(t, m)
+	dead := l.process(nil).work()
+	job := dead.submit("some text").JobID
+	<-m.arrived
+	dead.life.kill()
+	q := &enqueued{}
+	half := l.process(func(real jobs.Queue) jobs.Queue { q.Queue = real; return q })
+	q.kill = half.life.kill
+	half.rescue()
+	l.until("enqueued", func() bool { return l.state(l.task(job, 2)) == "scheduled" })
+	l.model.swap(modeltest.NewScripted(modeltest.RateLimited(time.Minute)))
+	healer := l.process(nil).work()
+	l.becomes("the second wait", func(n events.Transition) bool { return inQueue(n) && n.Attempt == 2 })
+	l.until("waiting", func() bool { return l.state(l.task(job, 2)) == "retry" })
+	l.must(l.operator.DeleteTask("summary", job+":2"))
+	l.look(healer)
+	l.becomes("removed", because(events.Failed, events.Removed))
+	m.answer("for nobody")
 }
 
 // TestTheDeadlineEndsAWaitingJob: the row deadline passed.
