@@ -113,6 +113,25 @@ func (c *Cluster) FailedOver(old *Server, key string) {
 	})
 }
 
+// Mend brings a master that was stopped back, as its successor's replica.
+func (c *Cluster) Mend() {
+	c.t.Helper()
+	for _, n := range c.Nodes {
+		if n.PID() == 0 {
+			n.Start()
+		}
+	}
+	c.until("every master has a replica", func() bool {
+		replicas := 0
+		for _, n := range c.Nodes {
+			if info := n.replication(); info["role"] == "slave" && info["master_link_status"] == "up" {
+				replicas++
+			}
+		}
+		return replicas == 3
+	})
+}
+
 func (c *Cluster) serves(key string) *Server {
 	for _, n := range c.running() {
 		if n.role() != "master" {

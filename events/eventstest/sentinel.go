@@ -118,6 +118,13 @@ func (s *Sentinels) FailedOver(old *Server, key string) {
 	})
 }
 
+// Mend waits until what is left after a fail-over is one master and its
+// replicas. The old master stays away: the sentinels would need 10 s for it.
+func (s *Sentinels) Mend() {
+	s.t.Helper()
+	s.linked(s.ReplicasOf(s.MasterOf("")))
+}
+
 // group is servers that replicate.
 type group struct {
 	// Nodes are the servers with data.
