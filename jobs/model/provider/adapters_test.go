@@ -254,6 +254,28 @@ func TestSDKsDoNotReadTheEnvironment(t *testing.T) {
 	}
 }
 
+// I-75: a date counts from the answer's own clock, and from ours where the
+// answer tells none.
+func TestWaitUntilADate(t *testing.T) {
+	hour := time.Now().Add(-time.Hour).UTC()
+	for _, vendor := range vendors() {
+		for _, c := range []struct{ sent, until time.Time }{{hour, hour.Add(30 * time.Second)}, {time.Time{}, time.Now().Add(30 * time.Second).UTC()}} {
+			p := mustOpen(t, vendor, provider.Access{Key: "k", Transport: carried(func(*http.Request) (*http.Response, error) {
+				h := http.Header{"Retry-After": {c.until.Format(http.TimeFormat)}}
+				if !c.sent.IsZero() {
+					h.Set("Date", c.sent.Format(http.TimeFormat))
+				}
+				return &http.Response{StatusCode: 503, Header: h, Body: io.NopCloser(strings.NewReader("{}"))}, nil
+			})})
+			_, err := p.Generate(t.Context(), modeltest.SuiteRequest())
+			var e *model.Error
+			if !errors.As(err, &e) || e.RetryAfter > 31*time.Second || e.RetryAfter < 20*time.Second {
+				t.Errorf("%s, sent at %s: %v, want a wait of 30 s", vendor, c.sent, err)
+			}
+		}
+	}
+}
+
 // S0-24, S0-31: layer 1 over each real adapter.
 func TestS0_31_EachProviderIsRetriedInTheCall(t *testing.T) {
 	for _, vendor := range vendors() {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidings/tidings/jobs/model"
 	"github.com/tidings/tidings/jobs/model/modeltest"
+	"github.com/tidings/tidings/jobs/model/provider"
 	"github.com/tidings/tidings/jobs/retry"
 )
 
@@ -150,6 +151,40 @@ func TestStreamLeftEarlyIsClosed(t *testing.T) {
 				t.Error("the stream is still open")
 			}
 		})
+	}
+}
+
+// endless is an answer that does not end, and counts what is taken of it.
+type endless struct{ taken int }
+
+func (e *endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = ' '
+	}
+	e.taken += len(p)
+	return len(p), nil
+}
+
+func (*endless) Close() error { return nil }
+
+// An answer without an end is given up after some megabytes, before the process is.
+func TestAnswersHaveABound(t *testing.T) {
+	for _, vendor := range vendors() {
+		for _, req := range []model.Request{modeltest.SuiteRequest(), long()} {
+			for status, want := range map[int]retry.Kind{200: retry.InvalidOutput, 500: retry.Internal} {
+				body := &endless{}
+				p := mustOpen(t, vendor, provider.Access{Key: "k", Transport: carried(func(*http.Request) (*http.Response, error) {
+					return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: body}, nil
+				})})
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				_, err := p.Generate(ctx, req)
+				cancel()
+				var e *model.Error
+				if !errors.As(err, &e) || e.Kind != want || want == retry.InvalidOutput && e.Type != "too_long" || body.taken > 32<<20 {
+					t.Errorf("%s, %d: %v after %d bytes", vendor, status, err, body.taken)
+				}
+			}
+		}
 	}
 }
 
