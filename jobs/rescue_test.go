@@ -370,10 +370,11 @@ func TestAnEntryWithoutAJobIsPruned(t *testing.T) {
 	}
 
 	// A submit hangs between its steps until a rescuer has pruned its entry.
-	hung, pruned := l.process(nil), make(chan struct{})
-	submit := hung.store.Hash("submit")
+	hung, admitted, pruned := l.process(nil), make(chan struct{}), make(chan struct{})
+	submit, once := hung.store.Hash("submit"), sync.OnceFunc(func() { close(admitted) })
 	hung.life.look(func(c redis.Cmder) {
 		if args := c.Args(); len(args) > 1 && args[1] == submit {
+			once()
 			<-pruned
 		}
 	})
@@ -384,7 +385,7 @@ func TestAnEntryWithoutAJobIsPruned(t *testing.T) {
 		defer close(done)
 		hung.submit("some text")
 	}()
-	l.until("in the index", func() bool { return open() == 2 })
+	<-admitted
 	l.until("pruned", func() bool { return open() == 0 })
 	close(pruned)
 	<-done
