@@ -61,8 +61,9 @@ func play(t *testing.T, vendor string) *httptest.Server {
 			return
 		}
 		name, cut := strings.CutSuffix(name, "-cut")
-		file, err := os.ReadFile("model/testdata/" + vendor + "/" + name + ".http")
+		file, err := os.ReadFile("model/provider/testdata/" + vendor + "/" + name + ".http")
 		if err != nil {
+			t.Errorf("no answer %s of %s: %v", name, vendor, err)
 			http.Error(w, name, http.StatusTeapot)
 			return
 		}
@@ -135,7 +136,7 @@ func newCanaryRun(t *testing.T, vendor string) *canaryRun {
 		t.Fatal(err)
 	}
 	s.Calls, s.Attempts, s.Plan = 2, 2, plan
-	s.FirstPause, s.Cap, s.MinRest, s.PerCall, s.LongPerCall = time.Millisecond, time.Millisecond, time.Millisecond, 300*time.Millisecond, 300*time.Millisecond
+	s.FirstPause, s.Cap, s.MinRest, s.PerCall, s.LongPerCall = time.Millisecond, time.Millisecond, time.Millisecond, 1500*time.Millisecond, 1500*time.Millisecond
 	r := &canaryRun{t: t, client: eventstest.StartRedis(t).Client(), log: &text{}, metrics: prometheus.NewRegistry()}
 	log := slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	counts := jobs.NewMetrics(r.metrics)
@@ -180,6 +181,8 @@ func (r *canaryRun) stored() map[string]string {
 			v = r.client.ZRange(ctx, k, 0, -1).Val()
 		case "stream":
 			v = r.client.XRange(ctx, k, "-", "+").Val()
+		case "none": // gone in the meantime
+			continue
 		default:
 			r.t.Errorf("%s is a %s: read it here", k, kind)
 		}
@@ -218,7 +221,7 @@ func TestCanariesStayWhereTheyBelong(t *testing.T) {
 			r.wait(topics, func(tr events.Transition) bool { return tr.Status == events.Retrying || ended(tr) })
 			r.look("while they wait")
 			r.wait(topics, ended)
-			r.look("at the end")
+			r.look(atTheEnd)
 
 			outcomes := map[events.Status]int{}
 			for _, topic := range topics {
@@ -281,6 +284,8 @@ func (r *canaryRun) wait(topics []events.Topic, wanted func(events.Transition) b
 	}
 }
 
+const atTheEnd = "at the end"
+
 // look searches everything for the canaries.
 func (r *canaryRun) look(when string) {
 	r.t.Helper()
@@ -307,7 +312,7 @@ func (r *canaryRun) look(when string) {
 			check(k, v)
 		}
 	}
-	if !inInput || !inDocument {
+	if !inInput || !inDocument && when == atTheEnd {
 		r.t.Errorf("%s: prompt in an input %v, output in a document %v: this test looks at the wrong keys", when, inInput, inDocument)
 	}
 	check("the log", r.log.String())
