@@ -81,6 +81,10 @@ func TestInDevTheQueuesAreOpenToThisMachineOnly(t *testing.T) {
 			t.Errorf("Host %q: %d, want %d", host, a.status, want)
 		}
 	}
+	elsewhere := newTCPHouse(t, func(o *Options) { o.Queues = &webUI{} })
+	if a := elsewhere.doOps(t, "GET", "/queues", "Host: localhost"); a.status != 404 {
+		t.Errorf("outside of dev: %d", a.status)
+	}
 	for remote, want := range map[string]bool{"127.0.0.1:1": true, "[::1]:1": true, "10.1.2.3:1": false, "pipe": false} {
 		if got := loopback(&http.Request{RemoteAddr: remote, Host: "localhost:8081"}); got != want {
 			t.Errorf("from %s: %v", remote, got)
