@@ -23,6 +23,12 @@ type ledgerLine struct {
 	Call    *CallLine    `json:"c,omitempty"`
 }
 
+// What the settling script writes into an attempt's line.
+const (
+	statusHole = events.Status("%STATUS%")
+	reasonHole = events.Reason("%REASON%")
+)
+
 func (l ledgerLine) text() string {
 	b, err := json.Marshal(l)
 	if err != nil { // numbers, times and codes always encode
@@ -33,15 +39,16 @@ func (l ledgerLine) text() string {
 
 func (s *Store) ledger(ctx context.Context, t events.Topic) (Ledger, error) {
 	pipe := s.client.Pipeline()
-	job := pipe.HGet(ctx, t.Key("job"), "job")
+	record := pipe.HGetAll(ctx, t.Key("job"))
 	lines := pipe.LRange(ctx, t.Key("ledger"), 0, -1)
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return Ledger{}, storageError("ledger", err)
 	}
-	if job.Val() == "" {
+	r := record.Val()
+	if r["job"] == "" {
 		return Ledger{}, &Refusal{Code: CodeNotFound}
 	}
-	l := Ledger{JobID: job.Val(), Attempts: []AttemptLine{}, Calls: []CallLine{}}
+	l := Ledger{JobID: r["job"], Attempts: []AttemptLine{}, Calls: []CallLine{}}
 	for _, text := range lines.Val() {
 		var line ledgerLine
 		if err := json.Unmarshal([]byte(text), &line); err != nil {
@@ -53,6 +60,10 @@ func (s *Store) ledger(ctx context.Context, t events.Topic) (Ledger, error) {
 		if line.Call != nil {
 			l.Calls = append(l.Calls, *line.Call)
 		}
+	}
+	if r["token"] != "" { // the one that runs has no line yet
+		l.Attempts = append(l.Attempts, AttemptLine{Attempt: int(number(r["attempts"])), Run: int(number(r["run"])),
+			Worker: r["worker"], StartedAt: fromMS(number(r["claimed"])), Status: events.Processing})
 	}
 	return l, nil
 }

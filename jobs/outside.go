@@ -407,10 +407,9 @@ func (o *Outside) settle(ctx context.Context, topic events.Topic, r Report, a ar
 	}
 	a["job"], a["token"], a["worker"], a["attempt"], a["print"] = r.JobID, r.Token, r.Worker, r.Attempt, print
 	a["save_ms"], a["input_ms"] = ms(s.Saving), ms(s.InputRetention)
-	reason, _ := a["reason"].(string)
 	a["lines"] = []string{ledgerLine{Attempt: &AttemptLine{Attempt: r.Attempt, Run: int(number(record["run"])), Worker: r.Worker,
 		StartedAt: fromMS(number(record["claimed"])), EndedAt: time.Now().UTC(),
-		Status: events.Status(a["kind"].(string)), Reason: events.Reason(reason)}}.text()}
+		Status: statusHole, Reason: reasonHole}}.text()}
 	got, err := repeat(ctx, func() (answer, error) {
 		got, _, err := o.Store.run(ctx, "settle", topic, a, body, topic.Key("reports:"+r.JobID))
 		return got, err

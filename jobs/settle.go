@@ -16,15 +16,18 @@ import (
 func (a *attempt) settle(ctx context.Context, res model.Response, err, cause error) Verdict {
 	s, blob := a.settlement(res, err, cause)
 	if s == nil {
-		a.discarded(ctx)
+		reason := events.WorkerLost
+		if errors.Is(cause, errCancelled) {
+			reason = events.Cancelled
+		}
+		a.discarded(ctx, reason)
 		return Dropped()
 	}
 	s["job"], s["token"], s["save_ms"] = a.t.JobID, a.token, ms(a.w.Settings.Saving)
 	if _, set := s["input_ms"]; !set {
 		s["input_ms"] = ms(a.w.Settings.InputRetention)
 	}
-	a.lines = append(a.lines, a.attemptLine(s))
-	s["lines"] = a.lines
+	s["lines"] = append(a.lines[:len(a.lines):len(a.lines)], a.attemptLine(statusHole, reasonHole))
 	got, serr := a.persist(ctx, s, blob)
 	switch {
 	case serr != nil:
@@ -33,7 +36,7 @@ func (a *attempt) settle(ctx context.Context, res model.Response, err, cause err
 		a.w.Log.ErrorContext(ctx, "an attempt could not be settled", "job", a.t.JobID, "error", serr)
 		return Uncounted(time.Now().Add(busyPause), string(events.StorageFault))
 	case got.Code != "ok":
-		a.discarded(ctx)
+		a.discarded(ctx, events.WorkerLost)
 		return Dropped()
 	}
 	a.w.Metrics.attempt(a.wl.Name, got.Status)
@@ -159,19 +162,11 @@ func (a *attempt) document(res model.Response) Document {
 	return d
 }
 
-func (a *attempt) attemptLine(s args) string {
-	status := events.Failed
-	switch s["kind"] {
-	case "completed":
-		status = events.Completed
-	case "retrying":
-		status = events.Retrying
-	case "queued":
-		status = events.Queued
-	}
-	reason, _ := s["reason"].(string)
+// attemptLine is the attempt's line in the ledger. What it came to is for the
+// script to say, which fills in statusHole and reasonHole.
+func (a *attempt) attemptLine(status events.Status, reason events.Reason) string {
 	return ledgerLine{Attempt: &AttemptLine{Attempt: a.claim.Attempt, Run: a.t.Run, Worker: a.w.Name,
-		StartedAt: a.start.UTC(), EndedAt: time.Now().UTC(), Status: status, Reason: events.Reason(reason)}}.text()
+		StartedAt: a.start.UTC(), EndedAt: time.Now().UTC(), Status: status, Reason: reason}}.text()
 }
 
 // persist repeats the settlement while the storage is away, for as long as the
@@ -196,8 +191,13 @@ func (a *attempt) persist(ctx context.Context, s args, blob []byte) (answer, err
 }
 
 // discarded tells of a result that came too late to count.
-func (a *attempt) discarded(ctx context.Context) {
+func (a *attempt) discarded(ctx context.Context, reason events.Reason) {
 	a.w.Metrics.discard(a.wl.Name)
 	a.w.Log.WarnContext(ctx, "an attempt lost its claim, its result is discarded", "event", "lease_lost", "job", a.t.JobID,
 		"workload", a.wl.Name, "attempt", a.claim.Attempt)
+	// What it has cost is still owed to its job's ledger.
+	lines := append(a.lines, a.attemptLine(events.Failed, reason))
+	if _, _, err := a.w.Store.run(ctx, "account", a.t.Topic, args{"job": a.t.JobID, "lines": lines}, nil); err != nil {
+		a.w.Log.WarnContext(ctx, "a discarded attempt is not in the ledger", "job", a.t.JobID, "error", err)
+	}
 }

@@ -61,7 +61,7 @@ func NewStore(client redis.UniversalClient, keep Keep) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, verb := range []string{"submit", "retry", "cancel", "claim", "reserve", "pause", "renew", "settle", "rescue", "resolve"} {
+	for _, verb := range []string{"submit", "retry", "cancel", "claim", "reserve", "pause", "renew", "settle", "account", "rescue", "resolve"} {
 		body, err := text(verb)
 		if err != nil {
 			return nil, err

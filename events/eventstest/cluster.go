@@ -161,7 +161,7 @@ func (c *Cluster) agree(field, want string) bool {
 func (s *Server) replicas() (n int) {
 	c := s.ask()
 	defer c.Close()
-	shards, _ := c.ClusterSlots(s.t.Context()).Result()
+	shards, _ := c.ClusterShards(s.t.Context()).Result()
 	for _, shard := range shards {
 		n += len(shard.Nodes) - 1
 	}

@@ -14,6 +14,7 @@ if r.job == a.job then return reply{code = 'created', job = r.job, status = 'que
 if l.status == 'completed' then return reply{code = 'completed', job = r.job} end
 if l.status == 'error' then
   if l.can_retry ~= '1' then return reply{code = 'not_retryable', job = r.job} end
+  if num(r.hint) > now then return reply{code = 'wait', at = num(r.hint), now = now, job = r.job} end
   if num(l.retry_at) > now then return reply{code = 'too_often', at = num(l.retry_at), now = now} end
   if redis.call('EXISTS', INPUT) == 0 then return reply{code = 'gone'} end
   local old = r.job

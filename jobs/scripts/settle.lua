@@ -4,7 +4,7 @@
 --    the order is: a repeat of the same report; another report; worker, token, lease, attempt.
 -- a: job, token, kind (completed | retrying | queued | error), lines (ledger),
 --    reason, outcome, can_retry, delay_ms, hint_ms, save_ms, input_ms, document_ms,
---    wait_ms (queued: not before), retry_ms (error: no manual retry before), new_run (the queue's task cannot carry on)
+--    the lines' %STATUS% and %REASON% are filled in; wait_ms (queued: not before), retry_ms (error: no manual retry before), new_run (the queue's task cannot carry on)
 --    attempt, print, worker (a report: the attempt, what it says, who says it)
 -- ARGV 4: the document without its version
 -- -> code ok | lost | conflict (a report that says something else); status, outcome, reason, at (next_retry or not_before), run, version, attempt,
@@ -34,6 +34,11 @@ local function settled(answer)
   answer.run = r.run
   answer.now = now
   local text = reply(answer)
+  -- What an attempt came to is decided here, so its ledger line is finished here.
+  for i, line in ipairs(a.lines or {}) do
+    line = string.gsub(line, '%%STATUS%%', answer.status)
+    a.lines[i] = string.gsub(line, '%%REASON%%', answer.reason or '')
+  end
   note(a.lines)
   set(r, {settled = a.token, settled_as = text})
   if reports then
@@ -89,7 +94,9 @@ if a.kind == 'retrying' then
     at = math.max(at, hint)
   end
   if at >= num(r.deadline) - a.save_ms then
-    return fail('deadline_exceeded', 'deadline', true, hint > 0 and hint or nil)
+    local text = fail('deadline_exceeded', 'deadline', true, hint > 0 and hint or nil)
+    if hint > 0 then set(r, {hint = hint}) end -- a tap is told that the provider asked for it
+    return text
   end
   publish(r, {status = 'retrying', layer = 'queue', next_attempt = num(r.attempts) + 1, next_retry = at,
     reason = a.reason})

@@ -1,0 +1,79 @@
+package jobs_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/tidings/tidings/events"
+	"github.com/tidings/tidings/jobs"
+	"github.com/tidings/tidings/jobs/model/modeltest"
+	"github.com/tidings/tidings/jobs/retry"
+)
+
+// TestTheLedgerMissesNoCall: an attempt is there while it runs, and a cancelled
+// one with the call that it made.
+func TestTheLedgerMissesNoCall(t *testing.T) {
+	m := modeltest.NewScripted(modeltest.Hang())
+	inHouse(t, m, nil, func(t *testing.T, h *house) {
+		h.start()
+		h.submit("some text to work on")
+		passed(time.Second)
+		l, err := h.service.Attempts(t.Context(), h.topic)
+		if err != nil || len(l.Attempts) != 1 || l.Attempts[0].Status != events.Processing || l.Attempts[0].StartedAt.IsZero() || !l.Attempts[0].EndedAt.IsZero() {
+			t.Errorf("while it runs: %+v %v", l, err)
+		}
+		if _, err := h.service.Cancel(t.Context(), h.topic); err != nil {
+			t.Fatal(err)
+		}
+		passed(10 * time.Second) // the next renewal of the lease finds out at the latest
+		l, err = h.service.Attempts(t.Context(), h.topic)
+		if err != nil || len(l.Attempts) != 1 || l.Attempts[0].Status != events.Failed || len(l.Calls) != m.Calls() || m.Calls() != 1 {
+			t.Errorf("after the cancel: %+v %v", l, err)
+		}
+	})
+}
+
+// TestTheLedgerSaysWhatAnAttemptCameTo: the last one of a job that is out of
+// attempts has led to its end, not to another wait.
+func TestTheLedgerSaysWhatAnAttemptCameTo(t *testing.T) {
+	inHouse(t, modeltest.NewScripted(modeltest.Status(529)), func(s *retry.Settings) { s.Attempts = 2 }, func(t *testing.T, h *house) {
+		h.start()
+		h.submit("some text to work on")
+		passed(2 * time.Minute)
+		l, err := h.service.Attempts(t.Context(), h.topic)
+		if err != nil || len(l.Attempts) != 2 || len(l.Calls) != 6 {
+			t.Fatalf("%+v %v", l, err)
+		}
+		if a := l.Attempts[0]; a.Status != events.Retrying || a.Reason != events.Overloaded {
+			t.Errorf("first %+v", a)
+		}
+		if a := l.Attempts[1]; a.Status != events.Failed || a.Reason != events.AttemptsUsedUp {
+			t.Errorf("last %+v", a)
+		}
+	})
+}
+
+// TestATapIsToldThatTheProviderAskedForTheWait, also after the hint has ended
+// the job.
+func TestATapIsToldThatTheProviderAskedForTheWait(t *testing.T) {
+	inHouse(t, modeltest.NewScripted(modeltest.RateLimited(time.Hour)), nil, func(t *testing.T, h *house) {
+		h.start()
+		h.submit("some text to work on")
+		passed(10 * time.Second)
+		if l := h.last(); l.Outcome != events.OutcomeDeadlineExceeded || l.RetryAvailableAt.Sub(l.At) < 59*time.Minute {
+			t.Fatalf("ended as %+v", l)
+		}
+		_, err := h.service.Retry(t.Context(), h.topic)
+		refused(t, err, "wait_required", 59*time.Minute)
+	})
+}
+
+// refused checks a refusal and that it tells to wait at least so long.
+func refused(t *testing.T, err error, want jobs.Code, wait time.Duration) {
+	t.Helper()
+	var r *jobs.Refusal
+	if !errors.As(err, &r) || r.Code != want || r.RetryAfter < wait {
+		t.Errorf("got %v, want %s and to wait %s", err, want, wait)
+	}
+}
