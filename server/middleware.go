@@ -137,7 +137,7 @@ func (s *Server) harden(c *gin.Context) {
 
 const (
 	allowedMethods = "GET, HEAD, POST, DELETE"
-	allowedHeaders = "Authorization, Last-Event-ID, Idempotency-Key, Content-Type, Accept-Language, Cache-Control, X-Request-Id"
+	allowedHeaders = "Authorization, Last-Event-ID, Idempotency-Key, Content-Type, Accept-Language, Cache-Control, If-None-Match, X-Request-Id"
 	exposedHeaders = "Content-Language, Location, Retry-After, ETag, X-Request-Id, Idempotent-Replayed, Tidings-Replicated, WWW-Authenticate"
 )
 

@@ -146,7 +146,7 @@ func (s *Server) statusList(c *gin.Context) {
 		s.fail(c, &problem{code: codeUnknownWorkload})
 		return
 	}
-	ids := strings.Split(c.Query("sessions"), ",")
+	ids := strings.Split(strings.Join(c.QueryArray("sessions"), ","), ",")
 	if len(ids) > maxSessions {
 		s.fail(c, &problem{code: codeInvalidQuery, field: "sessions", hint: fmt.Sprintf("more than %d", maxSessions)})
 		return
