@@ -2,6 +2,8 @@ package provider_test
 
 import (
 	"errors"
+	"io"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/tidings/tidings/jobs/model"
 	"github.com/tidings/tidings/jobs/model/modeltest"
+	"github.com/tidings/tidings/jobs/model/provider"
 	"github.com/tidings/tidings/jobs/retry"
 )
 
@@ -150,6 +153,25 @@ func TestRecordedAnswers(t *testing.T) {
 				}
 				private(t, err, standin.URL)
 			})
+		}
+	}
+}
+
+// S1-04: nothing that an answer says makes a 400 or 401 worth repeating.
+func TestS1_04_NoTypeMakes400Or401Retryable(t *testing.T) {
+	for vendor, typ := range map[string]string{
+		"anthropic": `"type":"overloaded_error"`, "openai": `"code":"rate_limit_exceeded","type":"requests"`, "gemini": `"status":"UNAVAILABLE"`,
+	} {
+		for _, status := range []int{400, 401} {
+			p := mustOpen(t, vendor, provider.Access{Key: "k", Transport: carried(func(*http.Request) (*http.Response, error) {
+				return &http.Response{StatusCode: status, Header: http.Header{"Retry-After": {"5"}},
+					Body: io.NopCloser(strings.NewReader(`{"error":{` + typ + `,"message":"Overloaded, too many requests, timeout"}}`))}, nil
+			})})
+			_, err := p.Generate(t.Context(), modeltest.SuiteRequest())
+			var e *model.Error
+			if !errors.As(err, &e) || e.Kind.Queued() || e.RetryAfter != 0 || e.Status != status {
+				t.Errorf("%s, %d: got %v", vendor, status, err)
+			}
 		}
 	}
 }
