@@ -3,7 +3,6 @@ package jobs_test
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -425,84 +424,4 @@ func TestAnEndedJobLeavesTheIndex(t *testing.T) {
 			l.tidy(tt.left)
 		})
 	}
-}
-
-// TestRescuersShareTheWork: each entry is looked at by one of two rescuers.
-func TestRescuersShareTheWork(t *testing.T) {
-	t.Parallel()
-	l := newLine(t, modeltest.NewScripted(good()))
-	const jobsOpen = 700
-	fill(l, jobsOpen)
-	var mu sync.Mutex
-	looked, rounds := map[string]int{}, map[*process]int{}
-	var wg sync.WaitGroup
-	for range 2 {
-		p := l.process(nil)
-		p.store.CheckEvery = time.Minute
-		p.life.look(func(c redis.Cmder) {
-			if args := c.Args(); c.Name() == "hmget" {
-				mu.Lock()
-				defer mu.Unlock()
-				looked[args[1].(string)]++
-				rounds[p]++
-			}
-		})
-		wg.Go(func() {
-			for {
-				n, err := p.rescuer.Round(t.Context())
-				if err != nil {
-					t.Error(err)
-				}
-				if n == 0 || err != nil {
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	twice := 0
-	for _, n := range looked {
-		if n != 1 {
-			twice++
-		}
-	}
-	if len(looked) != jobsOpen || twice > 0 {
-		t.Errorf("%d of %d looked at, %d not once", len(looked), jobsOpen, twice)
-	}
-	if len(rounds) != 2 {
-		t.Error("one rescuer did it all")
-	}
-}
-
-// TestAUsersTapDuringRescue: whoever comes second finds that something has
-// changed, and leaves it.
-func TestAUsersTapDuringRescue(t *testing.T) {
-	t.Parallel()
-	l := newLine(t, modeltest.NewScripted(modeltest.Timeout(), good()))
-	l.setting.Plan = plan(t, "60s")
-	p := l.process(nil).work()
-	job := p.submit("some text").JobID
-	l.becomes("a wait", inQueue)
-	l.until("waiting", func() bool { return l.state(l.task(job, 1)) == "retry" })
-	l.must(l.operator.PauseQueue("summary"))
-	// The rescuer has looked and is about to say queue_paused when the user taps.
-	slow := l.process(nil)
-	rescue, tapped := slow.store.Hash("rescue"), false
-	slow.life.look(func(c redis.Cmder) {
-		if args := c.Args(); len(args) > 1 && args[1] == rescue && !tapped {
-			tapped = true
-			if _, err := p.service.Retry(context.Background(), l.topic); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-	l.look(slow)
-	if got := story(l.history()); !tapped || !strings.HasSuffix(got, "queued 1/4 run_by_user\n") {
-		t.Errorf("tapped %v, told\n%s", tapped, got)
-	}
-	l.look(slow)
-	l.must(l.operator.UnpauseQueue("summary"))
-	l.becomes("completed", is(events.Completed))
-	l.calls(2)
-	l.tidy(0)
 }
