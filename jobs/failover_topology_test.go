@@ -71,8 +71,14 @@ func waitsForReplicas(e *estate) {
 	for _, step := range []struct {
 		what  string
 		topic events.Topic
-	}{{"a submit", topic}, {"its repeat", topic}, {"a place in the index", away}} {
+		waits string // a key that the replicas must have
+	}{
+		{"a submit", topic, topic.Key("log")}, {"its repeat", topic, topic.Key("log")},
+		{"a place in the index", away, index}, {"a repeat that writes nothing", away, away.Key("log")},
+	} {
+		master := e.MasterOf(step.waits)
 		replicas := e.ReplicasOf(master)
+		e.caughtUp(master, step.waits, len(replicas))
 		for _, r := range replicas {
 			r.Freeze()
 		}
@@ -93,12 +99,27 @@ func waitsForReplicas(e *estate) {
 		if a := <-answered; a.Unreplicated {
 			e.Errorf("%s: the replicas did not confirm it", step.what)
 		}
+		e.follow(step.topic).comes(events.Completed)
 	}
-	for _, t := range []events.Topic{topic, away} {
-		e.follow(t).comes(events.Completed)
-		e.one(t)
-	}
+	e.one(topic)
+	e.one(away)
 	e.empty()
+}
+
+// caughtUp waits until replicas have confirmed all that the master has, so that
+// no connection's earlier write is left to wait for. key is one that it serves.
+func (e *estate) caughtUp(master *eventstest.Server, key string, replicas int) {
+	e.Helper()
+	c := master.Client()
+	defer c.Close()
+	e.until("replicas that have it all", func() bool {
+		pipe := c.Pipeline()
+		wrote := pipe.Set(e.Context(), key+":caught-up", "", time.Second)
+		waited := redis.NewIntCmd(e.Context(), "wait", replicas, 1000)
+		_ = pipe.Process(e.Context(), waited)
+		_, _ = pipe.Exec(e.Context())
+		return waited.Val() == int64(replicas) && wrote.Err() == nil
+	})
 }
 
 // blocked is how many connections wait for replicas.

@@ -3,7 +3,6 @@ package jobs
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -48,9 +47,10 @@ func (s *Store) exec(ctx context.Context, verb string, keys []string, argv ...an
 	return reply, replicated, err
 }
 
-// wait runs a script and WAIT on one connection to the node that has the keys:
-// Redis waits for the writes of the connection that asks, and for none if it
-// has made none. A client of a Cluster would send WAIT to any node.
+// wait runs a script and WAIT on one connection to the node that has the keys.
+// Redis waits for all that it had written when it carried out the connection's
+// last command, also if that command wrote nothing, as a repeated verb does. A
+// client of a Cluster would send WAIT to any node.
 func (s *Store) wait(ctx context.Context, script *redis.Script, keys []string, argv []any) (any, bool, error) {
 	cluster, _ := s.client.(*redis.ClusterClient)
 	for try := 0; ; try++ {
@@ -96,9 +96,6 @@ type eval func(ctx context.Context, c redis.Scripter, keys []string, argv ...any
 func (s *Store) waitAt(ctx context.Context, node redis.Cmdable, run eval, keys []string, argv []any) (any, bool, error) {
 	pipe := node.Pipeline()
 	verb := run(ctx, pipe, keys, argv...)
-	// A repeated verb writes nothing, and then WAIT would not wait for what the
-	// first one wrote. This is a write for it to wait for.
-	fence := pipe.Set(ctx, keys[0][:strings.LastIndexByte(keys[0], ':')]+":fence", "", s.Sync.Timeout)
 	waited := redis.NewIntCmd(ctx, "wait", s.Sync.Replicas, ms(s.Sync.Timeout))
 	_ = pipe.Process(ctx, waited)
 	_, _ = pipe.Exec(ctx) // each command has its own error
@@ -112,5 +109,5 @@ func (s *Store) waitAt(ctx context.Context, node redis.Cmdable, run eval, keys [
 	if err != nil {
 		return nil, false, err
 	}
-	return reply, fence.Err() == nil && waited.Val() >= int64(s.Sync.Replicas), nil
+	return reply, waited.Val() >= int64(s.Sync.Replicas), nil
 }
