@@ -141,7 +141,9 @@ func (s *Service) Submit(ctx context.Context, r Submit) (Accepted, error) {
 		s.Log.InfoContext(ctx, "job accepted", "job", job, "workload", w.Name, "bytes", len(input))
 		return Accepted{JobID: job, Status: events.Queued, Unreplicated: unsafe}, nil
 	case "live":
-		return Accepted{JobID: got.JobID, Status: events.Status(got.Status), Live: true, Unreplicated: unsafe}, nil
+		// A fail-over may have lost its place in the index, which is elsewhere.
+		safe = s.readmit(ctx, r.Topic, got.JobID, len(input))
+		return Accepted{JobID: got.JobID, Status: events.Status(got.Status), Live: true, Unreplicated: unsafe || !safe}, nil
 	case "replay":
 		return Accepted{JobID: got.JobID, Status: events.Status(got.Status), Live: got.Live == "1", Replayed: true, Unreplicated: unsafe}, nil
 	case "job_running":
