@@ -85,6 +85,11 @@ func TestS4_55_AnAnswerLostAfterTheCommit(t *testing.T) {
 			l.told(tt.told...)
 			l.calls(tt.calls)
 			l.tidy(0)
+			discarded := func() float64 { return p.count("tidings_results_discarded_total") }
+			l.until("the worker's word", func() bool { return p.count("tidings_attempts_total")+discarded() > 0 })
+			if n := discarded(); n != 0 {
+				t.Errorf("%v results were discarded", n)
+			}
 			if d, err := p.service.Document(t.Context(), l.topic); err != nil || d.Version != 1 || d.JobID != first.JobID || end.JobID != first.JobID {
 				t.Errorf("document %+v %v of job %s", d, err, first.JobID)
 			}
