@@ -32,8 +32,14 @@ type ground interface {
 
 // onEachGround runs a test on Sentinels and on a Cluster.
 func onEachGround(t *testing.T, test func(t *testing.T, g ground)) {
-	t.Run("sentinel", func(t *testing.T) { test(t, eventstest.StartSentinels(t)) })
-	t.Run("cluster", func(t *testing.T) { test(t, eventstest.StartCluster(t)) })
+	t.Run("sentinel", func(t *testing.T) {
+		t.Parallel()
+		test(t, eventstest.StartSentinels(t))
+	})
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		test(t, eventstest.StartCluster(t))
+	})
 }
 
 // estate is the whole line on such a ground, in real time and with short

@@ -52,8 +52,8 @@ func StartCluster(t testing.TB) *Cluster {
 		}
 		return true
 	})
-	c.URL = "redis-cluster://" + first.Addr + "?"
-	for _, n := range c.Nodes[1:] {
+	c.URL = "redis-cluster://" + first.Addr + "?addr=" + c.Nodes[1].Addr
+	for _, n := range c.Nodes[2:] {
 		c.URL += "&addr=" + n.Addr
 	}
 	return c
