@@ -20,8 +20,9 @@ import (
 	"github.com/tidings/tidings/jobs/retry"
 )
 
-// This file is the only one that reads the environment, and the struct tags
-// below are the only place where a setting's names, default and bounds stand.
+// This file is the only one that reads the environment. The struct tags below,
+// and those of the structs embedded there, are the only place where a setting's
+// names, default and bounds stand.
 // --help prints them and docs/operations.md is checked against them.
 
 // commandLine is everything that can be said on it.
@@ -47,14 +48,14 @@ type settings struct {
 	Origins      []string `group:"Who may call" env:"TIDINGS_ORIGINS" placeholder:"ORIGIN" help:"Web origins that may call the API from a browser, with commas between them. dev allows all."`
 	QueuesWrite  bool     `group:"Who may call" env:"TIDINGS_QUEUES_WRITE" help:"Let operators change tasks on the queues' web page and not only look."`
 
-	Model            string        `group:"Model" env:"TIDINGS_MODEL" default:"local" help:"local, anthropic/NAME, openai/NAME or gemini/NAME. local needs no key and no network."`
-	ModelName        string        `group:"Model" env:"ANTHROPIC_MODEL" placeholder:"NAME" help:"The model's name when TIDINGS_MODEL gives only the provider, anthropic."`
-	ModelBaseURL     string        `group:"Model" env:"TIDINGS_MODEL_BASE_URL" placeholder:"URL" help:"Another address than the provider's own: a proxy, or a server that speaks as OpenAI does."`
-	ModelOutput      string        `group:"Model" env:"TIDINGS_MODEL_OUTPUT" enum:"json_schema,json_object,text" default:"json_schema" help:"How the model is asked for JSON. Lower it for servers that know less."`
-	PriceFile        string        `name:"prices" group:"Model" env:"TIDINGS_PRICES" placeholder:"FILE" help:"Prices of your own, laid over the list that is built in: see providers.md."`
-	LocalLatency     time.Duration `group:"Model" env:"TIDINGS_LOCAL_LATENCY" type:"span" from:"0s" to:"30s" default:"1s" help:"How long the local model takes in dev, so that there is something to watch."`
-	ModelConcurrency int           `group:"Model" env:"TIDINGS_MODEL_CONCURRENCY" type:"whole" from:"1" to:"10000" default:"100" help:"Calls that all processes together make to the model at the same time."`
-	RetryBurst       int           `group:"Model" env:"TIDINGS_RETRY_BURST" type:"whole" from:"4" to:"10000" default:"100" help:"Repeated calls that all processes together have in reserve. It fills by 1 a second and 0.2 for each first call."`
+	Model        string        `group:"Model" env:"TIDINGS_MODEL" default:"local" help:"local, anthropic/NAME, openai/NAME or gemini/NAME. local needs no key and no network."`
+	ModelName    string        `group:"Model" env:"ANTHROPIC_MODEL" placeholder:"NAME" help:"The model's name when TIDINGS_MODEL gives only the provider, anthropic."`
+	ModelBaseURL string        `group:"Model" env:"TIDINGS_MODEL_BASE_URL" placeholder:"URL" help:"Another address than the provider's own: a proxy, or a server that speaks as OpenAI does."`
+	ModelOutput  string        `group:"Model" env:"TIDINGS_MODEL_OUTPUT" enum:"json_schema,json_object,text" default:"json_schema" help:"How the model is asked for JSON. Lower it for servers that know less."`
+	PriceFile    string        `name:"prices" group:"Model" env:"TIDINGS_PRICES" placeholder:"FILE" help:"Prices of your own, laid over the list that is built in: see providers.md."`
+	LocalLatency time.Duration `group:"Model" env:"TIDINGS_LOCAL_LATENCY" type:"span" from:"0s" to:"30s" default:"1s" help:"How long the local model takes in dev, so that there is something to watch."`
+
+	gateSettings
 
 	Calls         int           `group:"Retries in the call" env:"TIDINGS_CALLS,AI_MODEL_RETRY_ATTEMPTS" type:"whole" from:"1" to:"5" default:"3" help:"Calls in one attempt, the first included."`
 	FirstPause    time.Duration `name:"call-first-pause" group:"Retries in the call" env:"TIDINGS_CALL_FIRST_PAUSE,AI_MODEL_RETRY_INITIAL_DELAY_SECONDS" type:"span" from:"1ms" to:"5s" default:"1s" help:"Longest first pause between two calls. Further ones double, up to 8s."`
@@ -177,6 +178,7 @@ func newParser(line *commandLine, more ...kong.Option) (*kong.Kong, error) {
 		kong.Description("Makes summaries with a language model and tells their status live, over two layers of retries."),
 		kong.NamedMapper("whole", kong.MapperFunc(whole)),
 		kong.NamedMapper("span", kong.MapperFunc(span)),
+		kong.NamedMapper("part", kong.MapperFunc(part)),
 		kong.ValueFormatter(describe),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 120}),
 	}, more...)...)
@@ -221,6 +223,30 @@ func span(c *kong.DecodeContext, target reflect.Value) error {
 		return fmt.Errorf("want a time from %s to %s, such as %s, got %q", from, to, c.Value.Default, text)
 	}
 	target.SetInt(int64(d))
+	return nil
+}
+
+// part reads a number that need not be whole, within the bounds of the tags from
+// and to.
+func part(c *kong.DecodeContext, target reflect.Value) error {
+	text, err := word(c)
+	if err != nil {
+		return err
+	}
+	from, to := c.Value.Tag.Get("from"), c.Value.Tag.Get("to")
+	low, err := strconv.ParseFloat(from, 64)
+	if err != nil {
+		return err
+	}
+	high, err := strconv.ParseFloat(to, 64)
+	if err != nil {
+		return err
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(f >= low && f <= high) { // not a number is within nothing
+		return fmt.Errorf("want a number from %s to %s, got %q", from, to, text)
+	}
+	target.SetFloat(f)
 	return nil
 }
 
@@ -270,8 +296,7 @@ func (s *settings) complete(mode string) error {
 	if err := s.completeRetries(); err != nil {
 		return err
 	}
-	s.completeGate(mode)
-	if err := s.gate.Check(); err != nil {
+	if err := s.completeGate(mode); err != nil {
 		return err
 	}
 	if s.RedisURL != "" {
@@ -344,18 +369,6 @@ func (s *settings) completeModel() error {
 	s.Model = vendor + "/" + name
 	s.ModelKey = os.Getenv(provider.KeyName(vendor))
 	return nil
-}
-
-// completeGate sets the gate that the whole fleet passes. In dev the failures
-// are played, each for one session, and must not become every session's.
-func (s *settings) completeGate(mode string) {
-	g := gate.Defaults()
-	g.Concurrency, g.RetryBurst = s.ModelConcurrency, s.RetryBurst
-	g.Probes = min(g.Probes, g.Concurrency)
-	if mode == "dev" {
-		g.RetryBurst, g.WindowCalls, g.HoldMax = 10_000, 1_000_000, 10*time.Millisecond
-	}
-	s.gate = g
 }
 
 func (s *settings) completeRetries() error {

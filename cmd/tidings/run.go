@@ -135,13 +135,18 @@ func (p *parts) serve(ctx context.Context, api, ops net.Listener) error {
 	return h.Shutdown(end)
 }
 
-// announce says that the process is ready and where, one key=value each.
+// announce says that the process is ready and where, one key=value each, after
+// what its settings add up to.
 func (p *parts) announce(ctx context.Context, api, ops net.Listener, stdout io.Writer) {
 	wait, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if err := p.hub.Probe(wait); err != nil && ctx.Err() == nil {
 		p.log.Warn("Redis does not answer yet; going on without it until it does", "error", err)
 	}
+	worst := p.s.retry.Worst()
+	p.log.Info("at worst, one job", "calls", worst.Calls, "waits", worst.Waits.String(), "seconds", worst.Seconds(false),
+		"seconds_if_long", worst.Seconds(true), "cost", worstCost(p.s.price, p.s.Model, worst.Calls))
+	p.log.Info("the gate of each model", gateAttrs(p.s.gate)...)
 	where := "given"
 	if p.s.redis == nil {
 		where = "embedded"
