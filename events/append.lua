@@ -17,9 +17,13 @@
 -- after the newest entry. The live copy is the stored table as a flat JSON object of
 -- strings. log_key must be among the script's KEYS; the channel needs no slot. Numbers
 -- are written as whole ones, exact to 2^53, since tostring() gives up at 1e14.
+--
+-- Nothing but append writes to a log, so what last() has read is not read again in
+-- the same script; whoever calls it must not change it. What append alone needs is
+-- made when it runs: most scripts find that they have nothing to say.
 local now_ms, last, append
 do
---TABLES
+    local newest_of = {}
 
     local function stored(value)
         if value == nil or value == false or value == 0 then return '' end
@@ -35,14 +39,18 @@ do
     end
 
     last = function(log_key)
+        local read = newest_of[log_key]
+        if read then return read, tonumber(read.seq) end
         local newest = redis.call('XREVRANGE', log_key, '+', '-', 'COUNT', 1)[1]
         if not newest then return nil, 0 end
         local fields, pairs_ = {}, newest[2]
         for i = 1, #pairs_, 2 do fields[pairs_[i]] = pairs_[i + 1] end
+        newest_of[log_key] = fields
         return fields, tonumber(fields.seq)
     end
 
     append = function(log_key, live_channel, fields, ttl_ms)
+--TABLES
         for name in pairs(fields) do
             if not known[name] then error('append: unknown field ' .. tostring(name)) end
         end
@@ -78,6 +86,7 @@ do
         redis.call('XADD', log_key, 'MAXLEN', '=', max_log, seq .. '-0', unpack(entry))
         redis.call('PEXPIRE', log_key, stored(ttl_ms))
         redis.call('PUBLISH', live_channel, cjson.encode(copy))
+        newest_of[log_key] = copy
         return copy
     end
 end

@@ -13,8 +13,7 @@ var appendLua string
 // gives the script now_ms, last and append (see append.lua), with the status
 // table and the field names of this package.
 func Lua() string {
-	var b strings.Builder
-	b.WriteString("    local may = {\n")
+	var may, names, known strings.Builder
 	for _, r := range rules() {
 		from, job := string(r.from), "other"
 		if r.unresolved {
@@ -24,14 +23,14 @@ func Lua() string {
 			job = "same"
 		}
 		for _, to := range r.to {
-			fmt.Fprintf(&b, "        ['%s %s %s'] = true,\n", from, to, job)
+			fmt.Fprintf(&may, "['%s %s %s'] = true, ", from, to, job)
 		}
 	}
-	b.WriteString("    }\n    local names, known = {}, {}\n    for name in string.gmatch('")
 	for _, f := range fields() {
-		b.WriteString(f.name + " ")
+		fmt.Fprintf(&names, "'%s', ", f.name)
+		fmt.Fprintf(&known, "%s = true, ", f.name)
 	}
-	b.WriteString("', '%S+') do\n        names[#names + 1] = name\n        known[name] = true\n    end\n")
-	fmt.Fprintf(&b, "    local unresolved, max_log = '%s', %d\n", OutcomeUnknown, MaxLog)
-	return strings.Replace(appendLua, "--TABLES\n", b.String(), 1)
+	tables := fmt.Sprintf("        local may = {%s}\n        local names = {%s}\n        local known = {%s}\n"+
+		"        local unresolved, max_log = '%s', %d\n", &may, &names, &known, OutcomeUnknown, MaxLog)
+	return strings.Replace(appendLua, "--TABLES\n", tables, 1)
 }

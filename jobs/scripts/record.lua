@@ -33,16 +33,20 @@ end
 
 -- set writes fields of the record; an empty string removes the field.
 local function set(r, fields)
+  local written, removed = {}, {}
   for k, v in pairs(fields) do
     if type(v) == 'number' then v = str(v) end
-    if v == '' then
-      redis.call('HDEL', JOB, k)
-      r[k] = nil
-    else
-      redis.call('HSET', JOB, k, v)
+    if v ~= '' then
+      written[#written + 1] = k
+      written[#written + 1] = v
       r[k] = v
+    elseif r[k] then
+      removed[#removed + 1] = k
+      r[k] = nil
     end
   end
+  if #written > 0 then redis.call('HSET', JOB, unpack(written)) end
+  if #removed > 0 then redis.call('HDEL', JOB, unpack(removed)) end
 end
 
 -- reply makes the answer: a JSON object of strings.
@@ -78,7 +82,7 @@ end
 -- note adds lines (JSON texts) to the ledger, which is bounded.
 local function note(lines)
   if not lines or #lines == 0 then return end
-  for _, line in ipairs(lines) do redis.call('RPUSH', LEDGER, line) end
+  redis.call('RPUSH', LEDGER, unpack(lines))
   redis.call('LTRIM', LEDGER, -200, -1)
   redis.call('PEXPIRE', LEDGER, TTL)
 end
