@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tidings/tidings/events"
+	"github.com/tidings/tidings/jobs/gate"
 )
 
 // chaperoneLook is how often a chaperone looks although nothing was published;
@@ -130,4 +131,29 @@ func (o *Outside) withdraw(ctx context.Context, t Task) {
 	if err := o.Store.client.ZRem(ctx, offersKey(t.Topic.Workload), member(t.Topic, t.ID())).Err(); err != nil {
 		o.Log.WarnContext(ctx, "an offer outlives its chaperone", "job", t.JobID, "error", err)
 	}
+}
+
+// stopped ends a claimed job whose next attempt the kill switch forbids.
+func (o *Outside) stopped(ctx context.Context, worker string, t Task, token string, got answer) (bool, error) {
+	if got.Attempt == 1 {
+		return false, nil
+	}
+	off, err := o.Gate.Switched(ctx, "", t.Topic.Workload)
+	if err != nil {
+		return false, storageError("kill switch", err)
+	}
+	if off.Verdict == gate.Go {
+		return false, nil
+	}
+	s, now := o.Settings, time.Now().UTC()
+	end, _, err := o.Store.run(ctx, "settle", t.Topic, args{"job": t.JobID, "token": token, "kind": "error",
+		"lines": []string{ledgerLine{Attempt: &AttemptLine{Attempt: got.Attempt, Run: t.Run, Worker: worker, StartedAt: now, EndedAt: now,
+			Status: statusHole, Reason: reasonHole}}.text()},
+		"outcome": string(events.OutcomeRetriesExhausted), "reason": string(off.Reason), "can_retry": true,
+		"save_ms": ms(s.Saving), "input_ms": ms(s.InputRetention)}, nil)
+	if err != nil || end.Code != "ok" {
+		return true, err
+	}
+	o.Metrics.ended(t.Topic.Workload, events.Outcome(end.Outcome), events.Reason(end.Reason))
+	return true, o.Store.leave(ctx, t.Topic, t.JobID, s.InputRetention)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tidings/tidings/events"
+	"github.com/tidings/tidings/jobs/gate"
 	"github.com/tidings/tidings/jobs/model"
 	"github.com/tidings/tidings/jobs/retry"
 )
@@ -67,6 +68,9 @@ type OutsideOptions struct {
 	Settings retry.Settings
 	// Workloads are done outside; the others by this program's own workers.
 	Workloads []string
+	// Gate has the kill switch, which holds for their attempts as well. Their
+	// calls are not ours, so they need no tickets.
+	Gate *gate.Gate
 	// Waiting bounds the claims that wait at the same time in this process.
 	Waiting int
 	Metrics *Metrics
@@ -261,6 +265,9 @@ func (o *Outside) claim(ctx context.Context, worker string, t Task) (*Assignment
 	}
 	if got.Code != "claimed" {
 		return nil, nil
+	}
+	if stopped, err := o.stopped(ctx, worker, t, token, got); stopped || err != nil {
+		return nil, err
 	}
 	var in Input
 	if err := json.Unmarshal(input, &in); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/tidings/tidings/events"
 	"github.com/tidings/tidings/events/eventstest"
 	"github.com/tidings/tidings/jobs"
+	"github.com/tidings/tidings/jobs/gate"
 	"github.com/tidings/tidings/jobs/model"
 	"github.com/tidings/tidings/jobs/retry"
 )
@@ -51,7 +52,7 @@ func newAnnex(t *testing.T, change func(*retry.Settings)) *annex {
 		MaxRetry: 24, Timeout: func(string) time.Duration { return time.Hour }, Grace: time.Second, Log: quiet})
 	log := events.NewRedisLog(c, time.Hour)
 	hub := events.NewHub(log, events.HubOptions{})
-	o, err := jobs.NewOutside(jobs.OutsideOptions{Store: store, Queue: queue, Settings: s, Workloads: []string{"summary"}, Waiting: 10, Log: quiet})
+	o, err := jobs.NewOutside(jobs.OutsideOptions{Store: store, Queue: queue, Settings: s, Workloads: []string{"summary"}, Gate: gate.New(c, wide()), Waiting: 10, Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -448,5 +449,36 @@ func TestNobodyIsOfferedWhatHasEnded(t *testing.T) {
 		if _, err := a.service.Cancel(t.Context(), a.topic); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestS4_77_TheKillSwitchHoldsOutsideAsWell: an attempt that repeats is not
+// handed out while retries are off; its job ends and says why.
+func TestS4_77_TheKillSwitchHoldsOutsideAsWell(t *testing.T) {
+	a := newAnnex(t, nil)
+	g := gate.New(a.client, wide())
+	a.submit()
+	_, r := a.claim()
+	if _, err := a.outside.Fail(t.Context(), r, "model_timeout", ""); err != nil {
+		t.Fatal(err)
+	}
+	order := gate.Order{Owner: "ops", Until: time.Now().Add(time.Hour)}
+	if err := g.SwitchOff(t.Context(), gate.Scope{Workload: "summary"}, order); err != nil {
+		t.Fatal(err)
+	}
+	if l := a.last(); l.Status != events.Retrying {
+		t.Errorf("a waiting job did not keep its status: %+v", l)
+	}
+	got, err := a.outside.Claim(t.Context(), "w1", []string{"summary"}, 5*time.Second)
+	if l := a.last(); got != nil || err != nil || l.Outcome != events.OutcomeRetriesExhausted || l.Reason != events.RetriesDisabled || !l.CanRetry {
+		t.Errorf("claimed %+v, %v; told %+v", got, err, l)
+	}
+	if ledger, err := a.service.Attempts(t.Context(), a.topic); err != nil || len(ledger.Attempts) != 2 || ledger.Attempts[1].Reason != events.RetriesDisabled {
+		t.Errorf("ledger %+v %v", ledger, err)
+	}
+	a.topic = events.NewTopic("", "s-2", "summary")
+	a.submit()
+	if _, r := a.claim(); r.Attempt != 1 {
+		t.Errorf("a first attempt was not handed out: %+v", r)
 	}
 }

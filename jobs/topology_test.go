@@ -93,7 +93,7 @@ func newEstate(t *testing.T, g ground, sync jobs.Sync) *estate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e.outside, err = jobs.NewOutside(jobs.OutsideOptions{Store: e.store, Queue: escorts, Settings: s, Workloads: []string{"summary"}, Waiting: 10, Log: quiet}); err != nil {
+	if e.outside, err = jobs.NewOutside(jobs.OutsideOptions{Store: e.store, Queue: escorts, Settings: s, Workloads: []string{"summary"}, Gate: e.gate, Waiting: 10, Log: quiet}); err != nil {
 		t.Fatal(err)
 	}
 	o := jobs.ServiceOptions{Store: e.store, Queue: e.queue, Settings: s, Dependency: calls.Dependency(), Log: quiet,

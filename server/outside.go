@@ -46,21 +46,6 @@ func (s *Server) outsideRoutes(v1 *gin.RouterGroup) {
 	g.POST("/jobs/:job_id/attempts/:attempt/fail", s.failAttempt)
 }
 
-// adminRoutes are what operators may change, below /admin/ on their own port.
-// Its answers are made as those of the API are; the login stands in front.
-func (s *Server) adminRoutes() http.Handler {
-	e := gin.New()
-	e.HandleMethodNotAllowed = true
-	_ = e.SetTrustedProxies(nil)
-	e.Use(s.observe, s.recovered)
-	e.NoRoute(func(c *gin.Context) { s.fail(c, &problem{code: codeNotFound}) })
-	e.NoMethod(s.noMethod)
-	g := e.Group("/admin/jobs/:job_id", s.hasOutside)
-	g.POST("/attempts/:attempt/fail", s.failAttempt)
-	g.POST("/resolve", s.resolve)
-	return e
-}
-
 func (s *Server) hasOutside(c *gin.Context) {
 	if s.o.Outside == nil {
 		s.fail(c, &problem{code: codeNotFound})

@@ -22,7 +22,9 @@
 //	auth.go        whom a request speaks for
 //	metrics.go     what is counted
 //	outside.go     workers in other programs; what operators settle by hand
-//	ops.go         health, readiness, metrics, the queue's web UI
+//	ops.go         health, readiness, metrics
+//	queues.go      the operators' login, the queue's web UI
+//	admin.go       what operators change: retries, calls to a dependency
 //
 // # A stream's life
 //
@@ -98,6 +100,9 @@ type Options struct {
 	// WorkerToken is what they show. Without one they are served in Dev alone,
 	// and on this machine alone.
 	WorkerToken string
+
+	// Operators is what operators see and do besides. nil: not served.
+	Operators Operators
 
 	// Queues is the queue's web UI, made for the root path /queues; whether it
 	// is read-only is its own matter. nil: not served.

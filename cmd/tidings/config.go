@@ -33,6 +33,10 @@ type commandLine struct {
 	All   settings     `cmd:"" help:"Serve the API and work on jobs in one process. Needs TIDINGS_REDIS_URL."`
 	Watch watchCommand `cmd:"" help:"Show a session's live status in the terminal. Exits with 0 at completed and 1 at error."`
 	Check checkCommand `cmd:"" help:"Say what the settings add up to at worst, and refuse contradictory ones."`
+
+	Retries retriesCommand `cmd:"" help:"Switch the fleet's retries off for a time or on again, or show what is off and who did it."`
+	Pause   pauseCommand   `cmd:"" help:"Let all calls to a model wait for a time. Jobs wait with them."`
+	Resume  resumeCommand  `cmd:"" help:"End such a pause, and a wait that the model's provider asked all for."`
 }
 
 // settings are those of every mode that runs parts of the service.
@@ -146,6 +150,9 @@ func readCommandLine(args []string, stdout, stderr io.Writer) (line *commandLine
 		s.AdminPassword, s.JWTSecret = os.Getenv("TIDINGS_ADMIN_PASSWORD"), os.Getenv("TIDINGS_JWT_SECRET")
 		s.WorkerToken = os.Getenv("TIDINGS_WORKER_TOKEN")
 		err = s.complete(mode)
+	}
+	for _, a := range []*opsAccess{&line.Retries.opsAccess, &line.Pause.opsAccess, &line.Resume.opsAccess} {
+		a.password = os.Getenv("TIDINGS_ADMIN_PASSWORD")
 	}
 	return line, mode, err
 }

@@ -97,7 +97,7 @@ func below() map[string][]string {
 		"jobs/model/provider": {"jobs/model", "jobs/retry"},
 		"jobs/gate":           {"jobs/retry"},
 		"jobs":                {"events", "jobs/model", "jobs/retry", "jobs/gate"},
-		"server":              {"events", "locales", "jobs", "jobs/model"}, // the last for the types of an input
+		"server":              {"events", "locales", "jobs", "jobs/model", "jobs/gate"}, // the last two for the types of inputs and orders
 		"cmd/tidings":         {"events", "locales", "jobs", "jobs/model", "jobs/retry", "jobs/gate", "server", "jobs/model/provider"},
 	}
 }

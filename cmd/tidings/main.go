@@ -6,6 +6,8 @@
 //	tidings all              both, against a Redis by URL
 //	tidings watch <session>  a session's live status in the terminal
 //	tidings check            what the settings add up to at worst
+//	tidings retries          the kill switch: off, on, show
+//	tidings pause, resume    calls to a model
 //
 // Where to look:
 //
@@ -16,6 +18,7 @@
 //	redisurl.go  where Redis is
 //	watch.go     the stream in a terminal
 //	check.go     the worst case, and checks without a key
+//	operate.go   what operators do from a terminal
 package main
 
 import (
@@ -52,6 +55,12 @@ func run(ctx context.Context, args []string, stdout, stderr *os.File) int {
 		return newWatcher(line.Watch, stdout, isTerminal(stdout)).run(ctx)
 	case "check":
 		return check(ctx, &line.Check, stdout)
+	case "retries":
+		return report(switchRetries(ctx, &line.Retries, stdout), stderr)
+	case "pause":
+		return report(pauseCalls(ctx, &line.Pause.opsAccess, line.Pause.Dependency, line.Pause.For, stdout), stderr)
+	case "resume":
+		return report(pauseCalls(ctx, &line.Resume.opsAccess, line.Resume.Dependency, "", stdout), stderr)
 	}
 	return report(runService(ctx, mode, line.settings(mode), stdout, stderr), stderr)
 }

@@ -111,8 +111,9 @@ func build(mode string, s *settings, stderr io.Writer) (p *parts, err error) {
 		Client: p.client, Queues: jobs.QueueNames(), Concurrency: s.Concurrency, Poll: s.QueuePoll,
 		MaxRetry: s.retry.Attempts + asynqSpare, Timeout: taskTimeout(s), Grace: asynqGrace, Log: p.log,
 	})
+	tickets := gate.New(p.client, s.gate)
 	if p.outside, err = jobs.NewOutside(jobs.OutsideOptions{
-		Store: store, Queue: p.queue, Settings: s.retry, Workloads: s.Outside, Waiting: claims, Metrics: counts, Log: p.log,
+		Store: store, Queue: p.queue, Settings: s.retry, Workloads: s.Outside, Gate: tickets, Waiting: claims, Metrics: counts, Log: p.log,
 	}); err != nil {
 		return p, err
 	}
@@ -127,7 +128,7 @@ func build(mode string, s *settings, stderr io.Writer) (p *parts, err error) {
 		Limits: jobs.Limits{OpenJobs: s.QueueLimit, InputBytes: int64(s.InputBytes)},
 	}
 	if p.worker, err = jobs.NewWorker(jobs.WorkerOptions{
-		Store: store, Queue: p.queue, Model: calls, Gate: gate.New(p.client, s.gate), Settings: s.retry,
+		Store: store, Queue: p.queue, Model: calls, Gate: tickets, Settings: s.retry,
 		Name: processName(), Metrics: counts, Log: p.log,
 	}); err != nil {
 		return p, err
@@ -139,6 +140,7 @@ func build(mode string, s *settings, stderr io.Writer) (p *parts, err error) {
 		Hub: p.hub, Texts: texts, Logger: p.log, Metrics: registry,
 		Auth: auth, Origins: s.Origins, AdminPassword: s.AdminPassword,
 		Outside: p.outside, WorkerToken: s.WorkerToken,
+		Operators: jobs.NewOperators(jobs.OperatorsOptions{Store: store, Gate: tickets, Dependency: calls.Dependency(), Log: p.log}),
 		Heartbeat: s.Heartbeat, MaxAge: s.StreamMaxAge, Drain: s.Drain,
 		StreamLimit: s.StreamLimit, OwnerStreamLimit: s.OwnerStreams,
 		Queues: p.queue.WebUI("/queues", !s.QueuesWrite),

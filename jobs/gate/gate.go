@@ -155,13 +155,8 @@ func (g *Gate) Ticket(ctx context.Context, a Ask) (Answer, error) {
 		lease = g.lease
 	}
 	if !a.First {
-		off, err := g.verbs["switched"].Run(ctx, g.client, offKeys()[:1], Scope{}.field(),
-			Scope{Dependency: a.Dependency}.field(), Scope{Workload: a.Workload}.field()).StringSlice()
-		if err != nil {
-			return Answer{}, fmt.Errorf("gate: kill switch: %w", err)
-		}
-		if off[0] != "0" {
-			return refusal(Stop, RetriesDisabled, off[0], off[1]), nil
+		if off, err := g.Switched(ctx, a.Dependency, a.Workload); err != nil || off.Verdict != Go {
+			return off, err
 		}
 	}
 	reply, err := g.verbs["ticket"].Run(ctx, g.client, keys(a.Dependency), a.Token, a.kind(), lease.Milliseconds(),

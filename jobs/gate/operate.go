@@ -9,6 +9,9 @@ import (
 	"time"
 )
 
+// ErrEnd is the answer to an order that would end too late, or has ended.
+var ErrEnd = errors.New("gate: the end must lie in the next " + orderMax.String())
+
 // Order is who wants something, why, and until when. An order always ends by
 // itself: what is forgotten must not stay.
 type Order struct {
@@ -141,9 +144,27 @@ func (g *Gate) order(ctx context.Context, verb string, on []string, action strin
 		return fmt.Errorf("gate: %s: %w", action, err)
 	}
 	if done == 0 {
-		return fmt.Errorf("gate: %s until %s: the end must lie in the next %s", action, o.Until.Format(time.RFC3339), orderMax)
+		return fmt.Errorf("gate: %s until %s: %w", action, o.Until.Format(time.RFC3339), ErrEnd)
 	}
 	return nil
+}
+
+// Switched tells whether repeated calls are switched off: Go or Stop, without a
+// permit. Ticket asks it by itself; it is for those who make their calls without
+// tickets, and have no dependency ("") that we know.
+func (g *Gate) Switched(ctx context.Context, dependency, workload string) (Answer, error) {
+	scopes := []any{Scope{}.field(), Scope{Workload: workload}.field()}
+	if dependency != "" {
+		scopes = append(scopes, Scope{Dependency: dependency}.field())
+	}
+	off, err := g.verbs["switched"].Run(ctx, g.client, offKeys()[:1], scopes...).StringSlice()
+	if err != nil {
+		return Answer{}, fmt.Errorf("gate: kill switch: %w", err)
+	}
+	if off[0] != "0" {
+		return refusal(Stop, RetriesDisabled, off[0], off[1]), nil
+	}
+	return Answer{Verdict: Go}, nil
 }
 
 // Switches lists what is switched off.

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// What operators do on the command line is a request to the operators' port of
+// any process, with its login.
+
+// opsAccess is where that port is and who asks.
+type opsAccess struct {
+	URL   string `name:"url" env:"TIDINGS_OPS_URL" default:"http://127.0.0.1:8081" placeholder:"URL" help:"The operators' address of any process of the fleet."`
+	Owner string `env:"TIDINGS_OPERATOR,USER" placeholder:"NAME" help:"Who wants this, for the audit trail."`
+	Note  string `placeholder:"TEXT" help:"Why, for the audit trail."`
+
+	// password is from the environment, as all secrets.
+	password string
+}
+
+type retriesCommand struct {
+	Action     string `arg:"" enum:"off,on,show" help:"off, on or show."`
+	Dependency string `xor:"scope" placeholder:"NAME" help:"Only retries of calls to this model, such as openai/NAME."`
+	Workload   string `xor:"scope" placeholder:"NAME" help:"Only retries of this workload. Without either: all retries."`
+	For        string `default:"1h" placeholder:"TIME" help:"How long they stay off: 1s to 7d."`
+	opsAccess
+}
+
+type pauseCommand struct {
+	Dependency string `arg:"" help:"The model, such as openai/NAME or local."`
+	For        string `default:"1h" placeholder:"TIME" help:"How long calls wait: 1s to 7d."`
+	opsAccess
+}
+
+type resumeCommand struct {
+	Dependency string `arg:"" help:"The model, such as openai/NAME or local."`
+	opsAccess
+}
+
+// Help is the end of each such command's --help.
+func (opsAccess) Help() string {
+	return "The login is TIDINGS_ADMIN_PASSWORD, from the environment alone."
+}
+
+// order is an order as it stands in answers.
+type order struct {
+	At                   time.Time
+	Action, Scope        string
+	Dependency, Workload string
+	Owner, Note          string
+	Until                time.Time
+}
+
+// switchRetries carries out tidings retries.
+func switchRetries(ctx context.Context, c *retriesCommand, out io.Writer) error {
+	method, body := http.MethodGet, map[string]string(nil)
+	if c.Action != "show" {
+		method = http.MethodPut
+		body = map[string]string{"retries": c.Action, "dependency": c.Dependency, "workload": c.Workload, "owner": c.Owner, "note": c.Note}
+		if c.Action == "off" {
+			body["for"] = c.For
+		}
+	}
+	var got struct{ Off, Audit []order }
+	if err := c.ask(ctx, method, "/admin/retries", body, &got); err != nil {
+		return err
+	}
+	if len(got.Off) == 0 {
+		fmt.Fprintln(out, "retries are on")
+	}
+	for _, o := range got.Off {
+		fmt.Fprintf(out, "retries are off for %s until %s, by %s%s\n", o.target(), o.Until.Local().Format(time.DateTime), clean(o.Owner), note(o.Note))
+	}
+	if c.Action != "show" || len(got.Audit) == 0 {
+		return nil
+	}
+	fmt.Fprintln(out, "\nthe last orders, newest first")
+	for _, o := range got.Audit {
+		until := ""
+		if !o.Until.IsZero() {
+			until = " until " + o.Until.Local().Format(time.DateTime)
+		}
+		fmt.Fprintf(out, "  %s  %-3s  %s%s, by %s%s\n", o.At.Local().Format(time.DateTime), clean(o.Action), o.target(), until, clean(o.Owner), note(o.Note))
+	}
+	return nil
+}
+
+func (o order) target() string {
+	if o.Dependency+o.Workload == "" {
+		return "everything"
+	}
+	return clean(o.Scope + " " + o.Dependency + o.Workload)
+}
+
+func note(text string) string {
+	if text == "" {
+		return ""
+	}
+	return ": " + clean(text)
+}
+
+// pauseCalls carries out tidings pause and tidings resume; a length of "" resumes.
+func pauseCalls(ctx context.Context, a *opsAccess, dependency, length string, out io.Writer) error {
+	body, verb := map[string]string{"owner": a.Owner, "note": a.Note}, "resume"
+	if length != "" {
+		verb, body["for"] = "pause", length
+	}
+	var got struct {
+		Dependency  string
+		UsedHere    bool      `json:"used_here"`
+		PausedUntil time.Time `json:"paused_until"`
+	}
+	parts := strings.Split(dependency, "/")
+	for i, part := range parts {
+		parts[i] = url.PathEscape(part)
+	}
+	if err := a.ask(ctx, http.MethodPut, "/admin/dependencies/"+strings.Join(parts, "/")+"/"+verb, body, &got); err != nil {
+		return err
+	}
+	if got.PausedUntil.IsZero() {
+		fmt.Fprintf(out, "calls to %s go on\n", clean(got.Dependency))
+	} else {
+		fmt.Fprintf(out, "calls to %s wait until %s\n", clean(got.Dependency), got.PausedUntil.Local().Format(time.DateTime))
+	}
+	if !got.UsedHere {
+		fmt.Fprintf(out, "The process that answered works with another model: is the name right?\n")
+	}
+	return nil
+}
+
+// opsAnswer bounds how long an answer may take and how much of it is read.
+const (
+	opsWait = 15 * time.Second
+	opsRead = 1 << 20
+)
+
+// ask makes one request to the operators' port.
+func (a *opsAccess) ask(ctx context.Context, method, path string, body map[string]string, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, opsWait)
+	defer cancel()
+	content := []byte(nil)
+	if body != nil {
+		for name, value := range body {
+			if value == "" {
+				delete(body, name)
+			}
+		}
+		var err error
+		if content, err = json.Marshal(body); err != nil {
+			return err
+		}
+	}
+	r, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(a.URL, "/")+path, bytes.NewReader(content))
+	if err != nil {
+		return fmt.Errorf("--url: %w", err)
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if a.password != "" {
+		r.SetBasicAuth("admin", a.password)
+	}
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return fmt.Errorf("nobody answers at %s: is this the operators' address (TIDINGS_OPS_LISTEN) of a process? %w", a.URL, err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(res.Body, opsRead))
+	if err != nil {
+		return fmt.Errorf("the answer of %s broke off: %w", a.URL, err)
+	}
+	if res.StatusCode == http.StatusOK {
+		if err := json.Unmarshal(text, into); err != nil {
+			return fmt.Errorf("%s is not Tidings' operators' address: %w", a.URL, err)
+		}
+		return nil
+	}
+	var problem struct{ Title, Detail, Field, Hint string }
+	switch {
+	case res.StatusCode == http.StatusUnauthorized:
+		return errors.New("the login was refused: set TIDINGS_ADMIN_PASSWORD to that of the processes")
+	case json.Unmarshal(text, &problem) != nil:
+		return errors.New(clean(strings.TrimSpace(res.Status + " " + string(text))))
+	}
+	why := problem.Title + ". " + problem.Detail
+	if problem.Hint != "" {
+		why += " (" + strings.TrimSpace(problem.Field+": "+problem.Hint) + ")"
+	}
+	return errors.New(clean(why))
+}

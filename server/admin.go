@@ -1,0 +1,286 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tidings/tidings/jobs"
+	"github.com/tidings/tidings/jobs/gate"
+)
+
+// Operators is what operators ask of the jobs. *jobs.Operators is the one in
+// production.
+type Operators interface {
+	// Dependency is the model that this process works with.
+	Dependency() string
+	SwitchRetries(ctx context.Context, off bool, s gate.Scope, order gate.Order) error
+	Switches(ctx context.Context) (gate.Switches, error)
+	PauseCalls(ctx context.Context, pause bool, dependency string, order gate.Order) error
+	Inspect(ctx context.Context, dependency string) (gate.State, error)
+}
+
+// An operator's order, as the gate takes it.
+const (
+	maxOwner      = 200
+	maxNote       = 500
+	maxOrder      = 7 * 24 * time.Hour
+	maxDependency = 200
+)
+
+// adminRoutes are what operators may change, below /admin/ on their own port.
+// Its answers are made as those of the API are; the login stands in front.
+func (s *Server) adminRoutes() http.Handler {
+	e := gin.New()
+	e.HandleMethodNotAllowed = true
+	e.RedirectTrailingSlash = false
+	_ = e.SetTrustedProxies(nil)
+	e.Use(s.observe, s.recovered)
+	e.NoRoute(func(c *gin.Context) { s.fail(c, &problem{code: codeNotFound}) })
+	e.NoMethod(s.noMethod)
+	outside := e.Group("/admin/jobs/:job_id", s.hasOutside)
+	outside.POST("/attempts/:attempt/fail", s.failAttempt)
+	outside.POST("/resolve", s.resolve)
+	if s.o.Operators != nil {
+		e.GET("/admin/retries", s.retries)
+		e.PUT("/admin/retries", s.switchRetries)
+		e.GET("/admin/dependencies", s.dependencies)
+		// A dependency has slashes in its name, so what is wanted of it comes last.
+		e.GET("/admin/dependencies/*dependency", s.dependency)
+		e.PUT("/admin/dependencies/*dependency", s.pauseCalls)
+	}
+	return e
+}
+
+// retries tells what is switched off, and the audit trail.
+func (s *Server) retries(c *gin.Context) {
+	sw, err := s.o.Operators.Switches(c.Request.Context())
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	s.json(c, http.StatusOK, retriesJSON{Off: orders(sw.Off), Audit: orders(sw.Audit)})
+}
+
+// switchRetries turns retries off for a time, or on again.
+func (s *Server) switchRetries(c *gin.Context) {
+	var set, length string
+	var scope gate.Scope
+	var order gate.Order
+	err := s.fields(c, map[string]any{"retries": &set, "dependency": &scope.Dependency, "workload": &scope.Workload,
+		"owner": &order.Owner, "note": &order.Note, "for": &length})
+	if err == nil {
+		err = s.switchOrder(c.Request.Context(), set, scope, order, length)
+	}
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	s.retries(c)
+}
+
+// switchOrder checks an order about retries and carries it out.
+func (s *Server) switchOrder(ctx context.Context, set string, scope gate.Scope, order gate.Order, length string) error {
+	_, known := jobs.WorkloadNamed(scope.Workload)
+	switch {
+	case set != "off" && set != "on":
+		return invalid("retries", "off or on")
+	case scope.Dependency != "" && scope.Workload != "":
+		return invalid("workload", "give a dependency or a workload, not both")
+	case scope.Dependency != "" && !validDependency(scope.Dependency):
+		return invalid("dependency", dependencyHint)
+	case scope.Workload != "" && !known:
+		return invalid("workload", "there is no such workload")
+	}
+	if err := s.order(&order, set == "off", length); err != nil {
+		return err
+	}
+	return s.o.Operators.SwitchRetries(ctx, set == "off", scope, order)
+}
+
+// order checks an order and gives it its end, by the storage's clock.
+func (s *Server) order(o *gate.Order, begins bool, length string) error {
+	o.Owner, o.Note = strings.TrimSpace(o.Owner), strings.TrimSpace(o.Note)
+	switch {
+	case o.Owner == "" || len(o.Owner) > maxOwner:
+		return invalid("owner", "who wants this: 1 to 200 bytes")
+	case len(o.Note) > maxNote:
+		return invalid("note", "at most 500 bytes")
+	case !begins && length != "":
+		return invalid("for", "only what begins has an end")
+	case !begins:
+		return nil
+	}
+	d, ok := span(length)
+	if !ok {
+		return invalid("for", "how long, from 1s to 7d, such as 30m or 2h")
+	}
+	o.Until = s.o.Hub.Now().Add(d).UTC().Truncate(time.Second)
+	return nil
+}
+
+// span reads how long an order holds.
+func span(text string) (time.Duration, bool) {
+	d, err := time.ParseDuration(text)
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		var n uint64
+		n, err = strconv.ParseUint(days, 10, 8)
+		d = time.Duration(n) * 24 * time.Hour
+	}
+	return d, err == nil && d >= time.Second && d <= maxOrder
+}
+
+const dependencyHint = "1 to 200 visible ASCII characters without braces, such as openai/NAME"
+
+func validDependency(name string) bool {
+	return name != "" && len(name) <= maxDependency && only(name, func(b byte) bool { return b > ' ' && b <= '~' && b != '{' && b != '}' })
+}
+
+// dependencies shows the gate of the one dependency that this process has.
+func (s *Server) dependencies(c *gin.Context) {
+	name := s.o.Operators.Dependency()
+	state, err := s.o.Operators.Inspect(c.Request.Context(), name)
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	s.json(c, http.StatusOK, map[string]any{"dependencies": []stateJSON{s.stateOf(name, state)}})
+}
+
+// dependency shows the gate of any.
+func (s *Server) dependency(c *gin.Context) {
+	name := strings.TrimPrefix(c.Param("dependency"), "/")
+	if !validDependency(name) {
+		s.fail(c, &problem{code: codeNotFound})
+		return
+	}
+	s.showDependency(c, name)
+}
+
+func (s *Server) showDependency(c *gin.Context, name string) {
+	state, err := s.o.Operators.Inspect(c.Request.Context(), name)
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	s.json(c, http.StatusOK, s.stateOf(name, state))
+}
+
+// pauseCalls makes all calls to a dependency wait, or ends that.
+func (s *Server) pauseCalls(c *gin.Context) {
+	path := c.Param("dependency")
+	cut := strings.LastIndexByte(path, '/')
+	name, verb := strings.TrimPrefix(path[:cut], "/"), path[cut+1:]
+	if verb != "pause" && verb != "resume" || !validDependency(name) {
+		s.fail(c, &problem{code: codeNotFound})
+		return
+	}
+	var order gate.Order
+	var length string
+	err := s.fields(c, map[string]any{"owner": &order.Owner, "note": &order.Note, "for": &length})
+	if err == nil {
+		err = s.pauseOrder(c.Request.Context(), verb == "pause", name, order, length)
+	}
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	s.showDependency(c, name)
+}
+
+// pauseOrder checks an order about a dependency and carries it out.
+func (s *Server) pauseOrder(ctx context.Context, pause bool, name string, order gate.Order, length string) error {
+	if err := s.order(&order, pause, length); err != nil {
+		return err
+	}
+	return s.o.Operators.PauseCalls(ctx, pause, name, order)
+}
+
+// The answers on the wire.
+type (
+	orderJSON struct {
+		At         *stamp `json:"at,omitempty"`     // in the audit
+		Action     string `json:"action,omitempty"` // in the audit
+		Scope      string `json:"scope"`            // all, dependency, workload
+		Dependency string `json:"dependency,omitempty"`
+		Workload   string `json:"workload,omitempty"`
+		Owner      string `json:"owner"`
+		Note       string `json:"note"`
+		Until      *stamp `json:"until"` // null: it ended something
+	}
+	retriesJSON struct {
+		Off   []orderJSON `json:"off"`   // in force now
+		Audit []orderJSON `json:"audit"` // the last 100 orders, newest first
+	}
+	stateJSON struct {
+		Dependency        string       `json:"dependency"`
+		UsedHere          bool         `json:"used_here"` // by the process that answers
+		At                stamp        `json:"at"`
+		Breaker           string       `json:"breaker"` // closed, open, half_open
+		OpenUntil         *stamp       `json:"open_until"`
+		Openings          int          `json:"openings"` // since it was last closed
+		ProbesRunning     int          `json:"probes_running"`
+		ProbesGood        int          `json:"probes_good"`
+		WindowCalls       int          `json:"window_calls"`
+		WindowBad         int          `json:"window_bad"`
+		Limit             float64      `json:"limit"`
+		InUse             int          `json:"in_use"`
+		RetryTokens       float64      `json:"retry_tokens"`
+		RetryAvailableAt  *stamp       `json:"retry_available_at"`
+		ManualTokens      float64      `json:"manual_tokens"`
+		ManualAvailableAt *stamp       `json:"manual_available_at"`
+		HeldUntil         *stamp       `json:"held_until"`   // null: the provider asks for no wait
+		PausedUntil       *stamp       `json:"paused_until"` // null: not paused
+		PauseOwner        string       `json:"pause_owner,omitempty"`
+		PauseNote         string       `json:"pause_note,omitempty"`
+		Holders           []holderJSON `json:"holders"` // at most 100
+		Audit             []orderJSON  `json:"audit"`
+	}
+	holderJSON struct {
+		JobID     string `json:"job_id"`
+		Workload  string `json:"workload"`
+		Kind      string `json:"kind"` // first, retry, manual
+		Since     stamp  `json:"since"`
+		ExpiresAt stamp  `json:"expires_at"`
+	}
+)
+
+func orders(all []gate.Record) []orderJSON {
+	list := make([]orderJSON, len(all))
+	for i, r := range all {
+		list[i] = orderJSON{At: optional(r.At), Action: r.Action, Scope: scopeOf(r.Scope), Dependency: r.Dependency, Workload: r.Workload,
+			Owner: r.Owner, Note: r.Note, Until: optional(r.Until)}
+		if r.At.IsZero() { // what is in force is off, as its list says
+			list[i].Action = ""
+		}
+	}
+	return list
+}
+
+func scopeOf(s gate.Scope) string {
+	switch {
+	case s.Dependency != "":
+		return "dependency"
+	case s.Workload != "":
+		return "workload"
+	}
+	return "all"
+}
+
+func (s *Server) stateOf(name string, g gate.State) stateJSON {
+	j := stateJSON{Dependency: name, UsedHere: name == s.o.Operators.Dependency(), At: stamp{g.At}, Breaker: g.Breaker,
+		OpenUntil: optional(g.OpenUntil), Openings: g.Trips, ProbesRunning: g.ProbesOut, ProbesGood: g.ProbesGood,
+		WindowCalls: g.Calls, WindowBad: g.Bad, Limit: g.Limit, InUse: g.InUse,
+		RetryTokens: g.RetryTokens, RetryAvailableAt: optional(g.RetryAvailableAt),
+		ManualTokens: g.ManualTokens, ManualAvailableAt: optional(g.ManualAvailableAt),
+		HeldUntil: optional(g.HeldUntil), PausedUntil: optional(g.PausedUntil), PauseOwner: g.PauseOwner, PauseNote: g.PauseNote,
+		Holders: make([]holderJSON, len(g.Holders)), Audit: orders(g.Audit)}
+	for i, h := range g.Holders {
+		j.Holders[i] = holderJSON{JobID: h.JobID, Workload: h.Workload, Kind: h.Kind, Since: stamp{h.Since}, ExpiresAt: stamp{h.ExpiresAt}}
+	}
+	return j
+}
