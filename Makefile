@@ -63,11 +63,12 @@ fuzz-short: ## every fuzz target for FUZZTIME (5s), but the providers'
 	  done; \
 	done
 
-# The tests start their own redis-server and the Python example, run the curl
-# pair that dev prints, and the race detector needs a C compiler. On Debian as root they are installed; elsewhere this says what to do.
+# The tests start their own redis-server and nginx and the Python example, run
+# the curl pair that dev prints, and the race detector needs a C compiler. On Debian as root they are installed; elsewhere this says what to do.
 tools:
 	@missing=; command -v redis-server >/dev/null || missing="redis-server"; \
 	  command -v python3 >/dev/null || missing="$$missing python3"; \
+	  command -v nginx >/dev/null || missing="$$missing nginx"; \
 	  command -v curl >/dev/null || missing="$$missing curl"; \
 	  command -v $${CC:-gcc} >/dev/null || missing="$$missing gcc libc6-dev"; \
 	  if [ -z "$$missing" ]; then exit 0; fi; \

@@ -22,6 +22,7 @@ func (s *Server) routes() http.Handler {
 	get(v1, "/messages", s.messages)
 	get(v1, "/messages/:key", s.message)
 	get(v1, "/locales", s.locales)
+	get(v1, "/probe", s.probeStream)
 
 	own := v1.Group("", s.authorize)
 	get(own, "/status", s.statusList)

@@ -13,6 +13,7 @@
 //	status.go      the status: where to resume, 204, JSON or a stream
 //	stream.go      the registry of open streams and the reasons they end
 //	feed.go        a subscription, rendered: the frames of one stream
+//	probe.go       a stream about the way it takes
 //	sse.go         frames to bytes; the only file that knows r3labs/sse
 //	render.go      a transition as JSON, in the reader's language
 //	texts.go       messages and locales
@@ -120,6 +121,7 @@ type Server struct {
 	metrics *metrics
 	render  *renderer
 	streams *streams
+	probes  *probes
 	emitter *emitter
 	texts   *textBook
 	ready   *readiness
@@ -161,6 +163,7 @@ func New(o Options) (*Server, error) {
 	}
 	s.render = newRenderer(o.Texts, o.Hub.Now)
 	s.streams = newStreams(o.StreamLimit, o.OwnerStreamLimit, o.MaxAge, s.metrics)
+	s.probes = newProbes()
 	s.emitter = newEmitter(o.Logger, o.Heartbeat, o.WriteTimeout)
 	s.ready = &readiness{probe: o.Hub.Probe, draining: s.streams.draining}
 	gin.SetMode(gin.ReleaseMode) // gin's own global: keeps it from printing routes to stdout

@@ -26,7 +26,16 @@ func preamble() []byte { return []byte("retry: 2000\n:" + strings.Repeat(" ", 51
 
 const heartbeat = "alive" // as a comment: it is no event and has no id
 
-// emitter writes feeds to responses by means of r3labs/sse.
+// source is what a stream sends, frame by frame: a feed, or a probe.
+type source interface {
+	// next waits for the next frame. It fails with ctx, after which it may be
+	// asked again, or for good.
+	next(ctx context.Context) (frame, error)
+	// took is told of each frame that the response has taken.
+	took(frame)
+}
+
+// emitter writes sources to responses by means of r3labs/sse.
 //
 // Each connection has an r3labs stream of its own. A shared one waits for its
 // slowest reader, keeps every event for ever and numbers them itself; all three
@@ -48,14 +57,14 @@ func newEmitter(log *slog.Logger, heartbeat, timeout time.Duration) *emitter {
 	return &emitter{log: log, server: s, heartbeat: heartbeat, timeout: timeout}
 }
 
-// emit writes the feed to the response until the stream's context ends, and
+// emit writes the source to the response until the stream's context ends, and
 // ends that itself after the last frame and when the reader fails. It returns
 // the number of bytes written.
 //
 // The order at the end matters. r3labs leaks a goroutine for each stream that
 // is removed under its reader, so the context ends first; that makes ServeHTTP
 // return, and only then the stream goes.
-func (e *emitter) emit(w http.ResponseWriter, st *stream, f *feed) (written int64) {
+func (e *emitter) emit(w http.ResponseWriter, st *stream, src source) (written int64) {
 	id := strconv.FormatUint(e.ids.Add(1), 36)
 	out := &response{w: w, rc: http.NewResponseController(w), timeout: e.timeout, fail: st.failed, taken: make(chan struct{}, 1)}
 	// r3labs gets a request of our making: it would read the client's
@@ -67,7 +76,7 @@ func (e *emitter) emit(w http.ResponseWriter, st *stream, f *feed) (written int6
 	go func() { // ends with st.ctx
 		defer close(pumped)
 		defer e.recovered(st)
-		e.pump(st, f, out.taken, func(ev *sse.Event) bool { return e.server.TryPublish(id, ev) })
+		e.pump(st, src, out.taken, func(ev *sse.Event) bool { return e.server.TryPublish(id, ev) })
 	}()
 	e.server.ServeHTTP(out, r) // ends with st.ctx
 	<-pumped
@@ -78,7 +87,7 @@ func (e *emitter) emit(w http.ResponseWriter, st *stream, f *feed) (written int6
 
 // pump hands over one frame after the other, each when its predecessor has
 // been taken, and a comment when there was nothing to send for a while.
-func (e *emitter) pump(st *stream, f *feed, taken <-chan struct{}, publish func(*sse.Event) bool) {
+func (e *emitter) pump(st *stream, src source, taken <-chan struct{}, publish func(*sse.Event) bool) {
 	await := func() bool {
 		select {
 		case <-taken:
@@ -91,7 +100,7 @@ func (e *emitter) pump(st *stream, f *feed, taken <-chan struct{}, publish func(
 		return
 	}
 	for {
-		fr, err := e.next(st.ctx, f)
+		fr, err := e.next(st.ctx, src)
 		ev := &sse.Event{ID: []byte(fr.id), Event: []byte(fr.event), Data: fr.data}
 		switch {
 		case st.ctx.Err() != nil:
@@ -110,7 +119,7 @@ func (e *emitter) pump(st *stream, f *feed, taken <-chan struct{}, publish func(
 			return
 		}
 		if fr.event != "" {
-			f.took(fr)
+			src.took(fr)
 		}
 		if fr.last {
 			st.end(&ending{why: endTerminal})
@@ -127,10 +136,10 @@ func (e *emitter) recovered(st *stream) {
 	}
 }
 
-func (e *emitter) next(ctx context.Context, f *feed) (frame, error) {
+func (e *emitter) next(ctx context.Context, src source) (frame, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.heartbeat)
 	defer cancel()
-	return f.next(ctx)
+	return src.next(ctx)
 }
 
 // response is what r3labs writes to. It collects each frame and passes it on

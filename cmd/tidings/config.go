@@ -27,12 +27,13 @@ import (
 
 // commandLine is everything that can be said on it.
 type commandLine struct {
-	Dev   settings     `cmd:"" help:"Try it: API, workers and Redis in one process, nothing to install. Nothing survives a restart."`
-	Serve settings     `cmd:"" help:"Serve the API. Needs TIDINGS_REDIS_URL."`
-	Work  settings     `cmd:"" help:"Work on jobs. Needs TIDINGS_REDIS_URL."`
-	All   settings     `cmd:"" help:"Serve the API and work on jobs in one process. Needs TIDINGS_REDIS_URL."`
-	Watch watchCommand `cmd:"" help:"Show a session's live status in the terminal. Exits with 0 at completed and 1 at error."`
-	Check checkCommand `cmd:"" help:"Say what the settings add up to at worst, and refuse contradictory ones."`
+	Dev    settings      `cmd:"" help:"Try it: API, workers and Redis in one process, nothing to install. Nothing survives a restart."`
+	Serve  settings      `cmd:"" help:"Serve the API. Needs TIDINGS_REDIS_URL."`
+	Work   settings      `cmd:"" help:"Work on jobs. Needs TIDINGS_REDIS_URL."`
+	All    settings      `cmd:"" help:"Serve the API and work on jobs in one process. Needs TIDINGS_REDIS_URL."`
+	Watch  watchCommand  `cmd:"" help:"Show a session's live status in the terminal. Exits with 0 at completed and 1 at error."`
+	Doctor doctorCommand `cmd:"" help:"Send a stream through the proxies in front of Tidings and say what they do to it. Exits with 1 if streams suffer."`
+	Check  checkCommand  `cmd:"" help:"Say what the settings add up to at worst, and refuse contradictory ones."`
 
 	Retries retriesCommand `cmd:"" help:"Switch the fleet's retries off for a time or on again, or show what is off and who did it."`
 	Pause   pauseCommand   `cmd:"" help:"Let all calls to a model wait for a time. Jobs wait with them."`
@@ -117,6 +118,14 @@ type watchCommand struct {
 	Lang     string `placeholder:"TAG" help:"The language of the texts, such as nb or ar."`
 }
 
+type doctorCommand struct {
+	URL  string        `arg:"" name:"url" help:"The address that clients use, such as https://tidings.example.com."`
+	Idle time.Duration `type:"span" from:"0s" to:"5m" default:"0s" help:"Also keep a stream silent but for comments for this long, and see whether it is cut. 70s finds most limits."`
+
+	// Token goes along where something in front of Tidings asks for one.
+	Token string `kong:"-"`
+}
+
 type checkCommand struct {
 	DryRun bool `help:"Play retries, cost lines and summaries on the built-in model, without key, network or Redis."`
 	settings
@@ -146,6 +155,7 @@ func readCommandLine(args []string, stdout, stderr io.Writer) (line *commandLine
 		return nil, "", err
 	}
 	mode, _, _ = strings.Cut(parsed.Command(), " ")
+	line.Doctor.Token = os.Getenv("TIDINGS_TOKEN")
 	if s := line.settings(mode); s != nil {
 		s.AdminPassword, s.JWTSecret = os.Getenv("TIDINGS_ADMIN_PASSWORD"), os.Getenv("TIDINGS_JWT_SECRET")
 		s.WorkerToken = os.Getenv("TIDINGS_WORKER_TOKEN")
@@ -172,6 +182,11 @@ func (c *commandLine) settings(mode string) *settings {
 		return &c.Check.settings
 	}
 	return nil
+}
+
+// Help is the end of doctor's --help.
+func (*doctorCommand) Help() string {
+	return "A token for what stands in front of Tidings is read from the environment alone: TIDINGS_TOKEN. The probe itself needs none."
 }
 
 // Help is the end of each mode's --help.

@@ -5,6 +5,7 @@
 //	tidings work             the workers
 //	tidings all              both, against a Redis by URL
 //	tidings watch <session>  a session's live status in the terminal
+//	tidings doctor <url>     what proxies do to streams
 //	tidings check            what the settings add up to at worst
 //	tidings retries          the kill switch: off, on, show
 //	tidings pause, resume    calls to a model
@@ -17,6 +18,8 @@
 //	embedded.go  the Redis of dev
 //	redisurl.go  where Redis is
 //	watch.go     the stream in a terminal
+//	doctor.go    what proxies do to streams, check by check
+//	trip.go      one probe stream, as it came
 //	check.go     the worst case, and checks without a key
 //	operate.go   what operators do from a terminal
 package main
@@ -53,6 +56,8 @@ func run(ctx context.Context, args []string, stdout, stderr *os.File) int {
 	switch mode {
 	case "watch":
 		return newWatcher(line.Watch, stdout, isTerminal(stdout)).run(ctx)
+	case "doctor":
+		return newDoctor(line.Doctor, stdout).run(ctx)
 	case "check":
 		return check(ctx, &line.Check, stdout)
 	case "retries":
