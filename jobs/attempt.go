@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/tidings/tidings/events"
@@ -27,6 +28,9 @@ type attempt struct {
 	lines []string   // ledger lines not yet written
 	cost  float64
 	paid  bool
+	// What the job's calls have cost at most, and had before the last one, in 1e-9
+	// US dollars; and what one of them may cost, 0 if nobody knows or asks.
+	spent, earlier, worst int64
 }
 
 // generate makes the calls and checks the output.
@@ -36,7 +40,14 @@ func (a *attempt) generate(ctx context.Context, input []byte) (model.Response, e
 		return model.Response{}, &model.Error{Kind: retry.InvalidInput, Cause: err}
 	}
 	until := a.start.Add(time.Duration(a.claim.Deadline-a.claim.Now)*time.Millisecond - a.w.Settings.Saving)
-	res, err := a.w.Model.Generate(ctx, render(a.wl, a.t.Topic, a.claim.Language, in), until,
+	req := render(a.wl, a.t.Topic, a.claim.Language, in)
+	a.spent = a.claim.Spent
+	if a.claim.Cap > 0 {
+		if usd := a.w.Model.Worst(req); usd != nil {
+			a.worst = nanos(*usd)
+		}
+	}
+	res, err := a.w.Model.Generate(ctx, req, until,
 		model.Hooks{Before: a.before, After: a.after, Waiting: a.waiting})
 	if err != nil {
 		return res, err
@@ -85,8 +96,12 @@ func (a *attempt) before(ctx context.Context, n int) error {
 const permitMargin = 5 * time.Second
 
 func (a *attempt) reserve(ctx context.Context, n int) error {
+	ask := args{"job": a.t.JobID, "token": a.token, "call": n}
+	if a.worst > 0 {
+		ask["spent"] = a.spent + a.worst
+	}
 	got, err := repeat(ctx, func() (answer, error) {
-		got, _, err := a.w.Store.run(ctx, "reserve", a.t.Topic, args{"job": a.t.JobID, "token": a.token, "call": n}, nil)
+		got, _, err := a.w.Store.run(ctx, "reserve", a.t.Topic, ask, nil)
 		return got, err
 	})
 	switch {
@@ -97,6 +112,7 @@ func (a *attempt) reserve(ctx context.Context, n int) error {
 	case got.Code != "ok":
 		return refusedCall{got.Code}
 	}
+	a.earlier, a.spent = a.spent, a.spent+a.worst
 	return nil
 }
 
@@ -123,6 +139,7 @@ func (a *attempt) after(ctx context.Context, c model.Call) {
 	if c.Cost != nil {
 		a.cost, a.paid = a.cost+*c.Cost, true
 	}
+	a.settleUp(c)
 	attrs := []slog.Attr{slog.String("job", a.t.JobID), slog.String("workload", a.wl.Name),
 		slog.String("dependency", dependency), slog.Int("attempt", a.claim.Attempt), slog.Int("call", c.N),
 		slog.Int64("ms", c.Duration.Milliseconds()), slog.String("decision", c.Decision),
@@ -137,6 +154,21 @@ func (a *attempt) after(ctx context.Context, c model.Call) {
 	a.w.Log.LogAttrs(ctx, level, "model call", attrs...)
 }
 
+// settleUp puts what a call has cost in the place of what it might have. Where
+// nobody knows that, the latter stays (S4-25). A provider does not charge for an
+// answer that is an error.
+func (a *attempt) settleUp(c model.Call) {
+	switch {
+	case c.Cost != nil:
+		a.spent = a.earlier + nanos(*c.Cost)
+	case c.Err != nil && c.Err.Status >= 400:
+		a.spent = a.earlier
+	}
+}
+
+// nanos are US dollars as the record has them, rounded up.
+func nanos(usd float64) int64 { return int64(math.Ceil(usd * 1e9)) }
+
 // waiting publishes the pause before the next call.
 func (a *attempt) waiting(ctx context.Context, n int, pause time.Duration, failed *model.Error) error {
 	if a.w.draining.Load() {
@@ -144,7 +176,7 @@ func (a *attempt) waiting(ctx context.Context, n int, pause time.Duration, faile
 	}
 	got, err := repeat(ctx, func() (answer, error) {
 		got, _, err := a.w.Store.run(ctx, "pause", a.t.Topic, args{"job": a.t.JobID, "token": a.token, "call": n,
-			"pause_ms": ms(pause), "reason": string(failed.Kind), "lines": a.lines}, nil)
+			"pause_ms": ms(pause), "reason": string(failed.Kind), "lines": a.lines, "spent": a.spent}, nil)
 		return got, err
 	})
 	if err != nil {

@@ -155,5 +155,5 @@ func (o *Outside) stopped(ctx context.Context, worker string, t Task, token stri
 		return true, err
 	}
 	o.Metrics.ended(t.Topic.Workload, events.Outcome(end.Outcome), events.Reason(end.Reason))
-	return true, o.Store.leave(ctx, t.Topic, t.JobID, s.InputRetention)
+	return true, o.Store.leave(ctx, t.Topic, t.JobID, s.InputRetention, 0)
 }

@@ -41,6 +41,17 @@ func Counted(ctx context.Context, c redis.UniversalClient) (open, bytes int64, e
 
 // Admit takes a job into the index as the first step of a submit does.
 func (s *Store) Admit(ctx context.Context, t events.Topic, job string, bytes int) error {
-	_, err := s.admit(ctx, t, job, bytes, 1000, 1<<20, s.keep.Input)
+	_, err := s.admit(ctx, place{topic: t, job: job, bytes: bytes, hold: s.keep.Input}, Limits{OpenJobs: 1000, InputBytes: 1 << 20})
 	return err
+}
+
+// Pace is what is known of a workload's jobs: how long they hold a slot, and how
+// many were seen.
+func Pace(ctx context.Context, c redis.UniversalClient, workload string) (mean, seen float64, err error) {
+	key := indexKeys()[5]
+	if mean, err = c.HGet(ctx, key, workload).Float64(); err != nil {
+		return 0, 0, err
+	}
+	seen, err = c.HGet(ctx, key, "#"+workload).Float64()
+	return mean, seen, err
 }

@@ -53,6 +53,14 @@ func (in Input) Validate() error {
 	return nil
 }
 
+// leastTokens is how many tokens the input has at least.
+func (in Input) leastTokens() (n int64) {
+	for _, m := range in.Material() {
+		n += model.LeastTokens(m.Content)
+	}
+	return n
+}
+
 func blank(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool {
 		return !unicode.IsSpace(r) && !unicode.IsControl(r) && !unicode.Is(unicode.Cf, r)

@@ -42,7 +42,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	}
 	return &Metrics{
 		admittedJobs: counter("jobs_admitted_total", "Jobs taken in, manual retries included.", "workload"),
-		refusedJobs:  counter("jobs_refused_total", "Submits and manual retries refused because the queue was full.", "workload"),
+		refusedJobs:  counter("jobs_refused_total", "Submits and manual retries that were not taken in, by why.", "workload", "reason"),
 		endedJobs:    counter("jobs_ended_total", "Jobs that ended, by outcome and reason.", "workload", "outcome", "reason"),
 		attempts:     counter("attempts_total", "Attempts that ended, by what followed.", "workload", "result"),
 		calls:        counter("calls_total", "Requests to the provider; first is the job's first call.", "dependency", "workload", "first", "class"),
@@ -65,9 +65,9 @@ func (m *Metrics) admitted(workload string) {
 	}
 }
 
-func (m *Metrics) refused(workload string) {
+func (m *Metrics) refused(workload, reason string) {
 	if m != nil {
-		m.refusedJobs.WithLabelValues(workload).Inc()
+		m.refusedJobs.WithLabelValues(workload, reason).Inc()
 	}
 }
 

@@ -261,7 +261,7 @@ func (o *Outside) claim(ctx context.Context, worker string, t Task) (*Assignment
 	}
 	if got.Ended == "1" {
 		o.Metrics.ended(wl.Name, events.Outcome(got.Outcome), events.Reason(got.Reason))
-		return nil, o.Store.leave(ctx, t.Topic, t.JobID, s.InputRetention)
+		return nil, o.Store.leave(ctx, t.Topic, t.JobID, s.InputRetention, 0)
 	}
 	if got.Code != "claimed" {
 		return nil, nil
@@ -435,7 +435,7 @@ func (o *Outside) settle(ctx context.Context, topic events.Topic, r Report, a ar
 		if status == events.Completed {
 			keep = 0
 		}
-		if err := o.Store.leave(ctx, topic, r.JobID, keep); err != nil {
+		if err := o.Store.leave(ctx, topic, r.JobID, keep, 0); err != nil {
 			o.Log.WarnContext(ctx, "a job stays in the index until the rescuer drops it", "job", r.JobID, "error", err)
 		}
 	}

@@ -40,8 +40,11 @@ const (
 	CodeAlreadyCompleted     Code = "already_completed"      // 409
 	CodeInputGone            Code = "input_gone"             // 410
 	CodeIdempotencyKeyReused Code = "idempotency_key_reused" // 422
+	CodeInputTooLong         Code = "input_too_long"         // 413
+	CodeTooManyLiveJobs      Code = "too_many_live_jobs"     // 429
 	CodeTooOften             Code = "too_often"              // 429
 	CodeWaitRequired         Code = "wait_required"          // 429
 	CodeQueueFull            Code = "queue_full"             // 503
+	CodeAdmissionDenied      Code = "admission_denied"       // 503
 	CodeSimulateOnlyInDev    Code = "simulate_only_in_dev"   // 400
 )

@@ -39,6 +39,10 @@ type RescuerOptions struct {
 	Store    *Store
 	Queue    Queue
 	Settings retry.Settings
+	// Name and Slots say, with each round, on how many jobs this process works at
+	// the same time. None: it does not work.
+	Name  string
+	Slots int
 	// Patience is how long a task may be on its way; zero: the constant's.
 	Patience time.Duration
 	// Sweep deletes old archived tasks of a queue; nil if the queue has none.
@@ -93,7 +97,7 @@ func (r *Rescuer) Run(ctx context.Context) {
 // Round looks at the open jobs whose check is due, at most 200, and returns how
 // many there were.
 func (r *Rescuer) Round(ctx context.Context) (int, error) {
-	checks, err := r.Store.due(ctx, rescueBatch)
+	checks, err := r.Store.due(ctx, rescueBatch, r.Name, r.Slots)
 	if err != nil || len(checks.members) == 0 {
 		return 0, err
 	}
@@ -140,12 +144,12 @@ func (r *Rescuer) rescue(ctx context.Context, e *entry) error {
 		if e.found.last.CanRetry || e.found.last.Outcome == events.OutcomeUnknown {
 			keep = r.Settings.InputRetention
 		}
-		return r.Store.leave(ctx, e.topic, e.job, keep)
+		return r.Store.leave(ctx, e.topic, e.job, keep, 0)
 	case r.Store.young(e.job, e.found.now):
 		return nil
 	}
 	// Replaced, or never stored: its submit was refused or crashed.
-	return r.Store.leave(ctx, e.topic, e.job, 0)
+	return r.Store.leave(ctx, e.topic, e.job, 0, 0)
 }
 
 // carryOut does what diagnose found.
@@ -182,10 +186,10 @@ func (r *Rescuer) carryOut(ctx context.Context, e *entry, cure remedy) error {
 			}
 		}
 		r.Metrics.ended(t.Topic.Workload, events.Outcome(got.Outcome), events.Reason(got.Reason))
-		return r.Store.leave(ctx, t.Topic, t.JobID, r.Settings.InputRetention)
+		return r.Store.leave(ctx, t.Topic, t.JobID, r.Settings.InputRetention, 0)
 	case cure.action == "enqueue" && f.old != "":
 		// The crash came before the failed job's input could be taken off the count.
-		if err := r.Store.leave(ctx, t.Topic, f.old, 0); err != nil {
+		if err := r.Store.leave(ctx, t.Topic, f.old, 0, 0); err != nil {
 			return err
 		}
 		fallthrough

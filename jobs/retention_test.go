@@ -21,7 +21,8 @@ func TestI15_NothingStaysAfterItsRetention(t *testing.T) {
 	for i := range 60 {
 		b := &bench{t, s, events.NewRedisLog(c, time.Second), events.NewTopic("", fmt.Sprint("s-", i), "summary")}
 		job := fmt.Sprint("J", i)
-		if got, err := s.admit(t.Context(), b.topic, job, 10, 1000, 1<<20, time.Second); err != nil || !got.room {
+		if got, err := s.admit(t.Context(), place{topic: b.topic, job: job, bytes: 10, hold: time.Second},
+			Limits{OpenJobs: 1000, InputBytes: 1 << 20}); err != nil || got.refused != "" {
 			t.Fatalf("admit: %v %v", got, err)
 		}
 		a := submitArgs(job)
@@ -37,7 +38,7 @@ func TestI15_NothingStaysAfterItsRetention(t *testing.T) {
 		} else {
 			b.do("settle", end, []byte(`{}`)...)
 		}
-		if err := s.leave(t.Context(), b.topic, job, time.Duration(i%2)*time.Second); err != nil {
+		if err := s.leave(t.Context(), b.topic, job, time.Duration(i%2)*time.Second, 0); err != nil {
 			t.Fatal(err)
 		}
 		most = max(most, c.DBSize(t.Context()).Val())
@@ -48,7 +49,7 @@ func TestI15_NothingStaysAfterItsRetention(t *testing.T) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for end := time.After(20 * time.Second); ; {
-		if _, err := s.due(t.Context(), 200); err != nil { // the rescuer's round forgets the bytes of expired inputs
+		if _, err := s.due(t.Context(), 200, "", 0); err != nil { // the rescuer's round forgets the bytes of expired inputs
 			t.Fatal(err)
 		}
 		keys := c.Keys(t.Context(), "*").Val()

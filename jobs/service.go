@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"math"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -15,16 +14,6 @@ import (
 	"github.com/tidings/tidings/events"
 	"github.com/tidings/tidings/jobs/retry"
 )
-
-// Limits bound what is taken in.
-type Limits struct {
-	// OpenJobs is how many jobs may be open at once; more are refused with
-	// queue_full (TIDINGS_QUEUE_LIMIT).
-	OpenJobs int
-	// InputBytes is how much the inputs of open and failed jobs may take
-	// together (TIDINGS_INPUT_BYTES).
-	InputBytes int64
-}
 
 // ServiceOptions is what a Service is made of.
 type ServiceOptions struct {
@@ -51,10 +40,6 @@ type Service struct{ ServiceOptions }
 // NewService makes a Service.
 func NewService(o ServiceOptions) *Service { return &Service{o} }
 
-// queueFullRetry is what a refused caller is told to wait: about the time in
-// which a running job makes room.
-const queueFullRetry = 5 * time.Second
-
 // plan is what a new job's record is made of.
 func (s *Service) plan(w Workload, job string) args {
 	deadline := s.Settings.DeadlineFor(w.Long)
@@ -62,6 +47,7 @@ func (s *Service) plan(w Workload, job string) args {
 		"job": job, "dependency": s.Dependency, "queue": s.Outside.Queue(w),
 		"deadline_ms": ms(deadline), "input_ms": ms(deadline + s.Store.keep.Input),
 		"max_attempts": s.Settings.Attempts, "max_calls": s.Settings.Calls, "allowance": s.Settings.Allowance,
+		"cost_cap": nanos(s.Settings.Cost),
 	}
 }
 
@@ -93,6 +79,9 @@ func (s *Service) Submit(ctx context.Context, r Submit) (Accepted, error) {
 	input, err := json.Marshal(r.Input)
 	if err != nil {
 		return Accepted{}, fmt.Errorf("jobs: input: %w", err)
+	}
+	if err := s.fits(w, r.Input, len(input)); err != nil {
+		return Accepted{}, err
 	}
 	job, since := ulid.Make().String(), time.Now()
 	safe, err := s.admit(ctx, r.Topic, job, len(input), s.Settings.DeadlineFor(w.Long))
@@ -286,42 +275,9 @@ func (s *Service) Attempts(ctx context.Context, topic events.Topic) (Ledger, err
 	return s.Store.ledger(ctx, topic)
 }
 
-// admit tells whether the entry is as safe as the store's Sync asks.
-func (s *Service) admit(ctx context.Context, t events.Topic, job string, bytes int, deadline time.Duration) (replicated bool, err error) {
-	got, err := repeat(ctx, func() (admission, error) {
-		return s.Store.admit(ctx, t, job, bytes, s.Limits.OpenJobs, s.Limits.InputBytes, deadline+s.Store.keep.Input)
-	})
-	if err == nil && !got.room {
-		s.Metrics.refused(t.Workload)
-		err = &Refusal{Code: CodeQueueFull, RetryAfter: queueFullRetry}
-	}
-	return got.replicated, err
-}
-
-// stay makes sure that a job is in the index whose second step took so long that
-// the rescuer may have taken it for one that was never stored.
-func (s *Service) stay(ctx context.Context, t events.Topic, job string, bytes int, since time.Time) {
-	if time.Since(since) >= s.Store.CheckEvery {
-		s.readmit(context.WithoutCancel(ctx), t, job, bytes)
-	}
-}
-
-// readmit takes a job in that is stored already: above the limits, rather than
-// where no rescuer would find it.
-func (s *Service) readmit(ctx context.Context, t events.Topic, job string, bytes int) (replicated bool) {
-	w, _ := WorkloadNamed(t.Workload)
-	got, err := repeat(ctx, func() (admission, error) {
-		return s.Store.admit(ctx, t, job, bytes, math.MaxInt32, math.MaxInt64, s.Settings.DeadlineFor(w.Long)+s.Store.keep.Input)
-	})
-	if err != nil {
-		s.Log.ErrorContext(ctx, "a job may be outside the index, where no rescuer finds it", "job", job, "error", err)
-	}
-	return got.replicated
-}
-
 // leave is best effort: what stays in the index is dropped by the rescuer.
 func (s *Service) leave(ctx context.Context, t events.Topic, job string, keep time.Duration) {
-	if err := s.Store.leave(ctx, t, job, keep); err != nil {
+	if err := s.Store.leave(ctx, t, job, keep, 0); err != nil {
 		s.Log.WarnContext(ctx, "a job stays in the index until the rescuer drops it", "job", job, "error", err)
 	}
 }

@@ -27,6 +27,10 @@ func (a *attempt) settle(ctx context.Context, res model.Response, err, cause err
 	if _, set := s["input_ms"]; !set {
 		s["input_ms"] = ms(a.w.Settings.InputRetention)
 	}
+	s["spent"] = a.spent
+	if a.worst > 0 {
+		s["worst"] = a.worst
+	}
 	s["lines"] = append(a.lines[:len(a.lines):len(a.lines)], a.attemptLine(statusHole, reasonHole))
 	got, serr := a.persist(ctx, s, blob)
 	switch {
@@ -50,11 +54,11 @@ func (a *attempt) carryOut(ctx context.Context, got answer) Verdict {
 	switch events.Status(got.Status) {
 	case events.Completed:
 		a.w.Metrics.ended(a.wl.Name, events.OutcomeCompleted, "")
-		a.w.leave(ctx, a.t, 0)
+		a.w.leave(ctx, a.t, 0, got.worked())
 		return Done()
 	case events.Failed:
 		a.w.Metrics.ended(a.wl.Name, events.Outcome(got.Outcome), events.Reason(got.Reason))
-		a.w.leave(ctx, a.t, a.w.Settings.InputRetention)
+		a.w.leave(ctx, a.t, a.w.Settings.InputRetention, got.worked())
 		return Final(got.Outcome + ": " + got.Reason)
 	}
 	// Redis's clock made the time; the queue's is this process's.
@@ -98,7 +102,9 @@ func (a *attempt) settlement(res model.Response, err, cause error) (args, []byte
 		if refused.code == "deadline" {
 			return a.end(events.OutcomeDeadlineExceeded, events.DeadlinePassed, true), nil
 		}
-		return a.end(events.OutcomeRetriesExhausted, events.CallAllowance, true), nil
+		// What not even one call may cost, another job with the same input may not.
+		able := refused.code != "cost" || a.claim.Calls > 0 || a.made > 0
+		return a.end(events.OutcomeRetriesExhausted, events.CallAllowance, able), nil
 	case errors.As(err, &closed):
 		return a.turnedAway(closed), nil
 	case errors.As(err, &late):
@@ -109,6 +115,10 @@ func (a *attempt) settlement(res model.Response, err, cause error) (args, []byte
 			s := a.again(events.Unavailable, 0)
 			s["new_run"] = true
 			return s, nil
+		}
+		if a.made == 0 { // no call's line will tell
+			a.w.Log.Warn("a job's input was refused before a call", "job", a.t.JobID, "workload", a.wl.Name,
+				"class", string(failed.Kind), "type", failed.Type, "advice", failed.Advice)
 		}
 		reason := events.Reason(failed.Kind)
 		if failed.Kind.Queued() {

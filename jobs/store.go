@@ -106,9 +106,15 @@ type answer struct {
 	MaxCalls    int   `json:"max_calls,string"`
 	Calls       int   `json:"calls,string"`
 	Allowance   int   `json:"allowance,string"`
+	Cap         int64 `json:"cap,string"`
+	Spent       int64 `json:"spent,string"`
+	Worked      int64 `json:"worked,string"`
 	Manual      int   `json:"manual,string"`
 	Missing     int   `json:"missing,string"`
 }
+
+// worked is how long the job held a slot, in all its attempts.
+func (a answer) worked() time.Duration { return time.Duration(a.Worked) * time.Millisecond }
 
 // args are a verb's named arguments. Absent ones are left out, because JSON's
 // null is a value in Lua.
@@ -184,49 +190,6 @@ func parseMember(m string) (events.Topic, string, error) {
 	}
 	t, err := events.ParseTopic(m[:i])
 	return t, m[i+1:], err
-}
-
-func indexKeys() []string {
-	return []string{"tidings:{open}:index", "tidings:{open}:inputs", "tidings:{open}:sizes", "tidings:{open}:bytes"}
-}
-
-// admission is the answer to admit.
-type admission struct{ room, replicated bool }
-
-// admit takes a job into the index, if there is room.
-func (s *Store) admit(ctx context.Context, t events.Topic, job string, bytes, limit int, byteLimit int64, hold time.Duration) (admission, error) {
-	reply, replicated, err := s.exec(ctx, "admit", indexKeys(), member(t, job), bytes, limit, byteLimit, ms(s.CheckEvery), ms(hold))
-	if err != nil {
-		return admission{}, storageError("admit", err)
-	}
-	list, _ := reply.([]any)
-	if len(list) == 0 {
-		return admission{}, fmt.Errorf("jobs: admit answered %T", reply)
-	}
-	return admission{room: list[0] == int64(1), replicated: replicated}, nil
-}
-
-// leave takes a job out of the index; keep is how long its input stays.
-func (s *Store) leave(ctx context.Context, t events.Topic, job string, keep time.Duration) error {
-	if err := s.verbs["leave"].Run(ctx, s.client, indexKeys(), member(t, job), ms(keep)).Err(); err != nil {
-		return storageError("leave", err)
-	}
-	return nil
-}
-
-// dueChecks are members of the index whose check is due, and Redis's time.
-type dueChecks struct {
-	now     time.Time
-	members []string
-}
-
-// due takes members of the index whose check is due, and pushes them on.
-func (s *Store) due(ctx context.Context, most int) (dueChecks, error) {
-	r, err := s.verbs["due"].Run(ctx, s.client, indexKeys(), most, ms(s.CheckEvery)).StringSlice()
-	if err != nil {
-		return dueChecks{}, storageError("due", err)
-	}
-	return dueChecks{fromMS(number(r[0])), r[1:]}, nil
 }
 
 // Open is how many jobs are open.

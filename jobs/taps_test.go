@@ -61,7 +61,7 @@ func TestI94_ParallelTapsMakeOneJob(t *testing.T) {
 		bad := settleArgs(job, "T", "error")
 		bad["outcome"], bad["reason"], bad["can_retry"] = "failed", "auth", true
 		b.do("settle", bad)
-		_ = b.store.leave(b.Context(), b.topic, job, time.Minute)
+		_ = b.store.leave(b.Context(), b.topic, job, time.Minute, 0)
 		ids := taps(func() (Accepted, error) { return s.Retry(b.Context(), b.topic) })
 		if len(ids) != 1 || ids[job] > 0 {
 			b.Errorf("retry: %v", ids)

@@ -384,6 +384,7 @@ func TestS4_44_AKeyIsBoundToWhatItAskedFor(t *testing.T) {
 }
 
 func TestTheIndexNeverOvershoots(t *testing.T) {
+	few := Limits{OpenJobs: 7, InputBytes: 1000}
 	onBoth(t, func(b *bench) {
 		ctx := b.Context()
 		var wg sync.WaitGroup
@@ -392,11 +393,11 @@ func TestTheIndexNeverOvershoots(t *testing.T) {
 		for i := range 40 {
 			wg.Go(func() {
 				job := string(rune('A'+i/26)) + string(rune('A'+i%26))
-				got, err := b.store.admit(ctx, b.topic, job, 10, 7, 1000, time.Minute)
+				got, err := b.store.admit(ctx, place{topic: b.topic, job: job, bytes: 10, hold: time.Minute}, few)
 				if err != nil {
 					b.Error(err)
 				}
-				if got.room {
+				if got.refused == "" {
 					mu.Lock()
 					in[job] = true
 					mu.Unlock()
@@ -408,10 +409,10 @@ func TestTheIndexNeverOvershoots(t *testing.T) {
 			b.Fatalf("%d open, %d admitted, want 7", n, len(in))
 		}
 		for job := range in {
-			if got, _ := b.store.admit(ctx, b.topic, job, 10, 7, 1000, time.Minute); !got.room {
+			if got, _ := b.store.admit(ctx, place{topic: b.topic, job: job, bytes: 10, hold: time.Minute}, few); got.refused != "" {
 				b.Error("a repeat was refused")
 			}
-			if err := b.store.leave(ctx, b.topic, job, 0); err != nil {
+			if err := b.store.leave(ctx, b.topic, job, 0, 0); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -419,18 +420,18 @@ func TestTheIndexNeverOvershoots(t *testing.T) {
 			b.Errorf("%s bytes are still counted", sum)
 		}
 		// The byte budget counts failed jobs' inputs for as long as they are kept.
-		if got, _ := b.store.admit(ctx, b.topic, "big", 900, 7, 1000, time.Minute); !got.room {
+		if got, _ := b.store.admit(ctx, place{topic: b.topic, job: "big", bytes: 900, hold: time.Minute}, few); got.refused != "" {
 			b.Fatal("refused below the byte limit")
 		}
-		_ = b.store.leave(ctx, b.topic, "big", 30*time.Millisecond)
-		if got, _ := b.store.admit(ctx, b.topic, "next", 200, 7, 1000, time.Minute); got.room {
+		_ = b.store.leave(ctx, b.topic, "big", 30*time.Millisecond, 0)
+		if got, _ := b.store.admit(ctx, place{topic: b.topic, job: "next", bytes: 200, hold: time.Minute}, few); got.refused == "" {
 			b.Error("admitted above the byte limit")
 		}
 		<-time.After(50 * time.Millisecond)
-		if _, err := b.store.due(ctx, 10); err != nil {
+		if _, err := b.store.due(ctx, 10, "", 0); err != nil {
 			b.Fatal(err)
 		}
-		if got, _ := b.store.admit(ctx, b.topic, "next", 200, 7, 1000, time.Minute); !got.room {
+		if got, _ := b.store.admit(ctx, place{topic: b.topic, job: "next", bytes: 200, hold: time.Minute}, few); got.refused != "" {
 			b.Error("refused after the input was forgotten")
 		}
 	})

@@ -219,7 +219,7 @@ func (w *Worker) Attempt(ctx context.Context, t Task) Verdict {
 					w.Log.ErrorContext(ctx, "a job of unknown outcome cannot be resolved by its id", "job", t.JobID, "error", err)
 				}
 			}
-			w.leave(ctx, t, keep)
+			w.leave(ctx, t, keep, got.worked())
 			return Final(got.Outcome + ": " + got.Reason)
 		}
 		w.Log.InfoContext(ctx, "a task was dropped", "job", t.JobID, "run", t.Run, "because", got.Code)
@@ -308,8 +308,8 @@ func (w *Worker) renew(work context.Context, t Task, token string, cancel contex
 	}
 }
 
-func (w *Worker) leave(ctx context.Context, t Task, keep time.Duration) {
-	if err := w.Store.leave(ctx, t.Topic, t.JobID, keep); err != nil {
+func (w *Worker) leave(ctx context.Context, t Task, keep, worked time.Duration) {
+	if err := w.Store.leave(ctx, t.Topic, t.JobID, keep, worked); err != nil {
 		w.Log.WarnContext(ctx, "a job stays in the index until the rescuer drops it", "job", t.JobID, "error", err)
 	}
 }

@@ -56,7 +56,7 @@ func statusOf(code string) (status int, wait time.Duration) {
 		return http.StatusConflict, 0
 	case string(jobs.CodeInputGone):
 		return http.StatusGone, 0
-	case codeBodyTooLarge:
+	case codeBodyTooLarge, string(jobs.CodeInputTooLong):
 		return http.StatusRequestEntityTooLarge, 0
 	case codeUnsupportedType:
 		return http.StatusUnsupportedMediaType, 0
@@ -64,9 +64,9 @@ func statusOf(code string) (status int, wait time.Duration) {
 		return http.StatusUnprocessableEntity, 0
 	case string(jobs.CodeTooOften), string(jobs.CodeWaitRequired):
 		return http.StatusTooManyRequests, time.Second
-	case codeTooManyStreams, "too_many_live_jobs":
+	case codeTooManyStreams, string(jobs.CodeTooManyLiveJobs):
 		return http.StatusTooManyRequests, 10 * time.Second
-	case string(jobs.CodeQueueFull), "admission_denied":
+	case string(jobs.CodeQueueFull), string(jobs.CodeAdmissionDenied):
 		return http.StatusServiceUnavailable, 5 * time.Second
 	case codeStorageUnavailable:
 		return http.StatusServiceUnavailable, 2 * time.Second

@@ -42,6 +42,9 @@ func refusals() []struct {
 		{jobs.Refusal{Code: jobs.CodeWaitRequired, RetryAfter: 30*time.Second + 1}, 429, "31", "in 31 seconds."},
 		{jobs.Refusal{Code: jobs.CodeQueueFull, RetryAfter: 5 * time.Second}, 503, "5", "any more tasks"},
 		{jobs.Refusal{Code: jobs.CodeQueueFull}, 503, "5", "any more tasks"},
+		{jobs.Refusal{Code: jobs.CodeAdmissionDenied, RetryAfter: 4200 * time.Millisecond}, 503, "5", "finish this task in time"},
+		{jobs.Refusal{Code: jobs.CodeTooManyLiveJobs, RetryAfter: 10 * time.Second}, 429, "10", "too many tasks in progress"},
+		{jobs.Refusal{Code: jobs.CodeInputTooLong, Field: "input"}, 413, "", "worked on at once"},
 		{jobs.Refusal{Code: "made up"}, 500, "", "our side"},
 	}
 }

@@ -44,6 +44,9 @@ func printWorst(out io.Writer, s *settings) {
 	fmt.Fprintf(out, "  takes       %g s, and is given %g s\n", w.Seconds(false), r.Deadline.Seconds())
 	fmt.Fprintf(out, "  if long     %g s, and is given %g s\n", w.Seconds(true), r.LongDeadline.Seconds())
 	fmt.Fprintf(out, "  costs       %s\n", worstCost(s.price, s.Model, w.Calls))
+	if r.Cost > 0 {
+		fmt.Fprintf(out, "  may cost    %s\n", costCap(s))
+	}
 }
 
 func worstCost(prices *model.Prices, dependency string, calls int) string {
@@ -56,6 +59,19 @@ func worstCost(prices *model.Prices, dependency string, calls int) string {
 		return "an unknown amount: there is no price for " + dependency
 	}
 	return fmt.Sprintf("%.2f USD with %d tokens in and %d out per call (prices of %s)", *each*float64(calls), in, written, prices.Version())
+}
+
+// costCap says what TIDINGS_JOB_COST comes to.
+func costCap(s *settings) string {
+	if !priced(s) {
+		return fmt.Sprintf("anything: TIDINGS_JOB_COST does not hold, there is no price for %s; give one with TIDINGS_PRICES", s.Model)
+	}
+	return fmt.Sprintf("%g USD", s.retry.Cost)
+}
+
+func priced(s *settings) bool {
+	one := int64(1)
+	return s.price.Cost(s.Model, model.Usage{InputTokens: &one, OutputTokens: &one}) != nil
 }
 
 // selfChecks plays what matters most on the built-in model: no key, no network,

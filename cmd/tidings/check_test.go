@@ -38,6 +38,9 @@ func TestCheckPrintsTheWorstCase(t *testing.T) {
 		{map[string]string{"TIDINGS_CALLS": "4", "TIDINGS_QUEUE_ATTEMPTS": "3"}, []string{"12 calls: 3 attempts of 4", "90 s"}},
 		// The allowance holds whatever the other settings say.
 		{map[string]string{"TIDINGS_CALLS": "5"}, []string{"12 calls: 4 attempts of 5"}},
+		{map[string]string{"TIDINGS_JOB_COST": "0.25"}, []string{"may cost    0.25 USD"}},
+		{map[string]string{"TIDINGS_JOB_COST": "0.25", "TIDINGS_MODEL": "openai/mine", "OPENAI_API_KEY": "k"},
+			[]string{"TIDINGS_JOB_COST does not hold", "TIDINGS_PRICES"}},
 	} {
 		line, _, err := read(t, c.env, "check")
 		if err != nil {

@@ -58,6 +58,7 @@ type settings struct {
 	ModelBaseURL string        `group:"Model" env:"TIDINGS_MODEL_BASE_URL" placeholder:"URL" help:"Another address than the provider's own: a proxy, or a server that speaks as OpenAI does."`
 	ModelOutput  string        `group:"Model" env:"TIDINGS_MODEL_OUTPUT" enum:"json_schema,json_object,text" default:"json_schema" help:"How the model is asked for JSON. Lower it for servers that know less."`
 	PriceFile    string        `name:"prices" group:"Model" env:"TIDINGS_PRICES" placeholder:"FILE" help:"Prices of your own, laid over the list that is built in: see providers.md."`
+	JobCost      string        `group:"Model" env:"TIDINGS_JOB_COST" default:"0" bounds:"0 to 10000" help:"What the calls of one job may cost, in US dollars. 0: anything. Holds where the model's price is known."`
 	LocalLatency time.Duration `group:"Model" env:"TIDINGS_LOCAL_LATENCY" type:"span" from:"0s" to:"30s" default:"1s" help:"How long the local model takes in dev, so that there is something to watch."`
 
 	gateSettings
@@ -81,6 +82,7 @@ type settings struct {
 	Concurrency int           `group:"Workers" env:"TIDINGS_CONCURRENCY" type:"whole" from:"1" to:"10000" default:"20" help:"Jobs that this process works on at the same time."`
 	QueuePoll   time.Duration `group:"Workers" env:"TIDINGS_QUEUE_POLL" type:"span" from:"1ms" to:"10s" default:"5ms" help:"How often an idle process looks for jobs. From ten processes up take 20ms."`
 	QueueLimit  int           `group:"Workers" env:"TIDINGS_QUEUE_LIMIT" type:"whole" from:"1" to:"10000000" default:"1000" help:"Open jobs of all processes together. Further submits are refused."`
+	OwnerJobs   int           `group:"Workers" env:"TIDINGS_OWNER_JOBS" type:"whole" from:"1" to:"10000000" default:"100" help:"Open jobs of one owner in all processes together, unless TIDINGS_AUTH is off. Further submits are refused."`
 	InputBytes  int           `group:"Workers" env:"TIDINGS_INPUT_BYTES" type:"whole" from:"1048576" to:"1099511627776" default:"268435456" help:"Bytes that the inputs of open and failed jobs may take together. Further submits are refused."`
 	Lease       time.Duration `group:"Workers" env:"TIDINGS_LEASE" type:"span" from:"100ms" to:"1m" default:"15s" help:"How long a silent worker keeps its job. Renewed at a third of it."`
 	Outside     []string      `group:"Workers" env:"TIDINGS_OUTSIDE" placeholder:"WORKLOAD" help:"Workloads that workers in other programs do, with commas between them. The same in every process."`
@@ -406,7 +408,12 @@ func (s *settings) completeRetries() error {
 	if err != nil || !(queueJitter >= 0 && queueJitter <= retry.MaxQueueJitter) {
 		return fmt.Errorf("TIDINGS_QUEUE_JITTER: want a fraction from 0 to %v, got %q", retry.MaxQueueJitter, s.QueueJitter)
 	}
+	cost, err := strconv.ParseFloat(s.JobCost, 64)
+	if err != nil || !(cost >= 0 && cost <= retry.MaxCost) {
+		return fmt.Errorf("TIDINGS_JOB_COST: want US dollars from 0 to %d, such as 0.25, got %q", retry.MaxCost, s.JobCost)
+	}
 	r := retry.Defaults()
+	r.Cost = cost
 	r.Calls, r.FirstPause, r.Jitter, r.Allowance = s.Calls, s.FirstPause, jitter, s.CallAllowance
 	r.Budget, r.LongBudget = s.CallBudget, 2*s.CallBudget
 	r.Attempts, r.Plan, r.QueueJitter = s.QueueAttempts, plan, queueJitter

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidings/tidings/jobs/model"
 	"github.com/tidings/tidings/jobs/retry"
 )
 
@@ -122,6 +123,10 @@ func TestRefusedSettings(t *testing.T) {
 		{"TIDINGS_QUEUE_DELAYS", "60s,30s", "dev", []string{"TIDINGS_QUEUE_DELAYS", "must not shrink"}},
 		{"TIDINGS_QUEUE_JITTER", "0.2", "dev", []string{"TIDINGS_QUEUE_JITTER", "0 to 0.1"}},
 		{"TIDINGS_QUEUE_JITTER", "NaN", "dev", []string{"TIDINGS_QUEUE_JITTER", "0 to 0.1"}},
+		{"TIDINGS_JOB_COST", "-1", "dev", []string{"TIDINGS_JOB_COST", "0 to 10000"}},
+		{"TIDINGS_JOB_COST", "NaN", "dev", []string{"TIDINGS_JOB_COST", "0 to 10000"}},
+		{"TIDINGS_JOB_COST", "10001", "dev", []string{"TIDINGS_JOB_COST", "0 to 10000"}},
+		{"TIDINGS_OWNER_JOBS", "0", "dev", []string{"TIDINGS_OWNER_JOBS", "1 to 10000000"}},
 		{"TIDINGS_DEADLINE", "1m", "dev", []string{"TIDINGS_DEADLINE", "too short"}},
 		{"TIDINGS_GRACE", "20s", "dev", []string{"grace", "drain"}},
 		{"TIDINGS_RETENTION", "5m", "dev", []string{"TIDINGS_RETENTION"}},
@@ -209,5 +214,29 @@ func TestSecretsHaveNoFlag(t *testing.T) {
 	}
 	if line.settings(mode).AdminPassword != "letmein" {
 		t.Error("TIDINGS_ADMIN_PASSWORD is not read")
+	}
+}
+
+// TestLimitsOfASubmit: where everybody is the same owner, the owner's limit does
+// not hold; and a process that only serves offers no slots.
+func TestLimitsOfASubmit(t *testing.T) {
+	for auth, want := range map[string]int{"off": 0, "jwt": 7} {
+		env := map[string]string{"TIDINGS_AUTH": auth, "TIDINGS_OWNER_JOBS": "7", "TIDINGS_MODEL_CONCURRENCY": "9", "TIDINGS_CONCURRENCY": "5",
+			"TIDINGS_MODEL": "openai/gpt-4o", "OPENAI_API_KEY": "k"}
+		if auth == "jwt" {
+			env["TIDINGS_JWT_SECRET"] = strings.Repeat("s", 32)
+		}
+		line, mode, err := read(t, env, "dev")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := line.settings(mode)
+		calls := model.NewRetrying(model.NewLocal(), s.retry, func() float64 { return 0 })
+		if l := limits(s, calls); l.OwnerJobs != want || l.Slots != 9 || l.OpenJobs != 1000 || l.Window != 0 {
+			t.Errorf("%s: %+v", auth, l)
+		}
+		if slots("serve", s) != 0 || slots("work", s) != 5 || slots("all", s) != 5 {
+			t.Errorf("slots: serve %d, work %d, all %d", slots("serve", s), slots("work", s), slots("all", s))
+		}
 	}
 }

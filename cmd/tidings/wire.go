@@ -101,6 +101,9 @@ func build(mode string, s *settings, stderr io.Writer) (p *parts, err error) {
 		return p, err
 	}
 	calls := model.NewRetrying(advised{answers, p.log}, s.retry, mathrand.Float64).Priced(s.price)
+	if s.retry.Cost > 0 && !priced(s) {
+		p.log.Warn("TIDINGS_JOB_COST does not hold: there is no price for the model; give one with TIDINGS_PRICES", "model", s.Model)
+	}
 	p.hub = events.NewHub(events.NewRedisLog(p.client, s.Retention), events.HubOptions{Observer: observer})
 	store, err := jobs.NewStore(p.client, jobs.Keep{Job: s.Retention, Input: s.InputRetention, Document: s.DocumentRetention, Key: keepKey})
 	if err != nil {
@@ -123,18 +126,20 @@ func build(mode string, s *settings, stderr io.Writer) (p *parts, err error) {
 			MaxRetry: s.retry.Attempts + asynqSpare, Timeout: taskTimeout(s), Grace: asynqGrace, Log: p.log,
 		})
 	}
+	name := processName()
 	service := jobs.ServiceOptions{
 		Store: store, Queue: p.queue, Settings: s.retry, Outside: s.Outside, Dependency: calls.Dependency(), Metrics: counts, Log: p.log,
-		Limits: jobs.Limits{OpenJobs: s.QueueLimit, InputBytes: int64(s.InputBytes)},
+		Limits: limits(s, calls),
 	}
 	if p.worker, err = jobs.NewWorker(jobs.WorkerOptions{
 		Store: store, Queue: p.queue, Model: calls, Gate: tickets, Settings: s.retry,
-		Name: processName(), Metrics: counts, Log: p.log,
+		Name: name, Metrics: counts, Log: p.log,
 	}); err != nil {
 		return p, err
 	}
 	p.rescuer = jobs.NewRescuer(jobs.RescuerOptions{
 		Store: store, Queue: p.queue, Settings: s.retry, Sweep: p.queue.Sweep, Metrics: counts, Log: p.log,
+		Name: name, Slots: slots(mode, s),
 	})
 	options := server.Options{
 		Hub: p.hub, Texts: texts, Logger: p.log, Metrics: registry,
@@ -154,6 +159,25 @@ func build(mode string, s *settings, stderr io.Writer) (p *parts, err error) {
 	options.Jobs = jobs.NewService(service)
 	p.server, err = server.New(options)
 	return p, err
+}
+
+// limits are what the API takes in. Where everybody is the same owner, the fleet's
+// limit is the owner's.
+func limits(s *settings, calls *model.Retrying) jobs.Limits {
+	l := jobs.Limits{OpenJobs: s.QueueLimit, InputBytes: int64(s.InputBytes), OwnerJobs: s.OwnerJobs,
+		Slots: s.ModelConcurrency, Window: calls.Window()}
+	if s.Auth == "off" {
+		l.OwnerJobs = 0
+	}
+	return l
+}
+
+// slots are the jobs that this process works on at the same time.
+func slots(mode string, s *settings) int {
+	if mode == "serve" {
+		return 0
+	}
+	return s.Concurrency
 }
 
 // shut closes what build opened, last first.

@@ -18,7 +18,7 @@ func tooLong(window int64, r Request) *Error {
 	if window == 0 {
 		return nil
 	}
-	n := leastTokens(r.System) + leastTokens(r.Prompt)
+	n := LeastTokens(r.System) + LeastTokens(r.Prompt)
 	if n <= window {
 		return nil
 	}
@@ -26,12 +26,12 @@ func tooLong(window int64, r Request) *Error {
 		Advice: fmt.Sprintf("the input has at least %d tokens, the model takes %d", n, window)}
 }
 
-// leastTokens is a number of tokens that a text has at least with any of the
+// LeastTokens is a number of tokens that a text has at least with any of the
 // usual tokenizers, counted on the low side: what it calls too long is too long,
 // what passes may still be. None of them joins words over white space, so each
 // word is one; a long word, or the unbroken text of a script without spaces, is
 // one for every 16 bytes, which are five characters of Chinese.
-func leastTokens(text string) (n int64) {
+func LeastTokens(text string) (n int64) {
 	const bytesPerToken = 16
 	word := 0
 	end := func() {
@@ -47,4 +47,19 @@ func leastTokens(text string) (n int64) {
 	}
 	end()
 	return n
+}
+
+// mostTokens is a cautious estimate of the tokens of a text, for what a call may
+// cost: one for every three bytes of ASCII, where prose has one for four to five,
+// and one for every other character.
+func mostTokens(text string) (n int64) {
+	ascii := int64(0)
+	for _, r := range text {
+		if r < utf8.RuneSelf {
+			ascii++
+		} else {
+			n++
+		}
+	}
+	return n + (ascii+2)/3
 }

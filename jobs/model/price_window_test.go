@@ -23,7 +23,7 @@ func TestLeastTokens(t *testing.T) {
 		{strings.Repeat("字", 100), 19},
 	}
 	for _, tt := range tests {
-		if got := leastTokens(tt.text); got != tt.want {
+		if got := LeastTokens(tt.text); got != tt.want {
 			t.Errorf("%q: at least %d tokens, want %d", tt.text, got, tt.want)
 		}
 	}

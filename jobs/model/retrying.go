@@ -84,6 +84,22 @@ func (r *Retrying) Priced(p *Prices) *Retrying {
 	return r
 }
 
+// Worst is what a call with this request costs at most in US dollars, as far as
+// that can be told before it is made: by a cautious estimate of its input, nothing
+// of it cached, and an output as long as it may be. Nil if the model has no price
+// or the output no limit.
+func (r *Retrying) Worst(req Request) *float64 {
+	written := int64(req.MaxOutputTokens)
+	if written <= 0 {
+		return nil
+	}
+	in := mostTokens(req.System) + mostTokens(req.Prompt) + mostTokens(string(req.Schema))
+	return costAt(r.prices, Usage{InputTokens: &in, OutputTokens: &written})
+}
+
+// Window is how many tokens the model takes, 0 if that is not known.
+func (r *Retrying) Window() int64 { return r.window }
+
 // Dependency names what the calls are made to.
 func (r *Retrying) Dependency() string { return r.provider.Dependency() }
 

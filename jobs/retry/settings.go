@@ -38,6 +38,9 @@ type Settings struct {
 	// Allowance is how many calls a job makes at most, whatever the other
 	// settings, over worker restarts too: 1 to 100 [TIDINGS_CALL_ALLOWANCE].
 	Allowance int
+	// Cost is what the calls of one job may cost in US dollars, over worker
+	// restarts too; 0 is no limit [TIDINGS_JOB_COST].
+	Cost float64
 	// Deadline and LongDeadline count from the job's acceptance (S4-01)
 	// [TIDINGS_DEADLINE].
 	Deadline, LongDeadline time.Duration
@@ -63,6 +66,9 @@ const (
 	taskMargin = 10 * time.Second
 	slack      = 30 * time.Second
 )
+
+// MaxCost is the highest cap of a job's cost, in US dollars.
+const MaxCost = 10_000
 
 // Defaults are the numbers of docs/retries.md: 3 calls x 4 attempts, 45 s each,
 // waits of 30, 60 and 120 s, 12 calls and 10 minutes in all.
@@ -189,6 +195,7 @@ func (s Settings) checkBounds() error {
 	refuse(0 <= s.QueueJitter && s.QueueJitter <= MaxQueueJitter,
 		"TIDINGS_QUEUE_JITTER is %v: set it between 0 and %v", s.QueueJitter, MaxQueueJitter)
 	refuse(1 <= s.Allowance && s.Allowance <= 100, "TIDINGS_CALL_ALLOWANCE is %d: set it between 1 and 100", s.Allowance)
+	refuse(0 <= s.Cost && s.Cost <= MaxCost, "TIDINGS_JOB_COST is %v: set it between 0 and %v", s.Cost, float64(MaxCost))
 	within("TIDINGS_DEADLINE", s.Deadline, time.Second, day)
 	within("the deadline of long workloads", s.LongDeadline, time.Second, day)
 	within("the time for saving", s.Saving, time.Millisecond, taskMargin)

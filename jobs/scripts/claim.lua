@@ -3,7 +3,8 @@
 -- a: job, run, token, worker, lease_ms, save_ms (time kept back for saving), input_ms,
 --    ask (do not take an early task for an operator's run, answer ran)
 -- -> {JSON, input}; code claimed | wait | early | ran | busy | ended | stale | gone;
---    attempt, calls, allowance, max_attempts, max_calls, deadline, now, language, at, ended (1: by this call)
+--    attempt, calls, allowance, cap, spent, max_attempts, max_calls, deadline, now, language, at, ended (1: by this call),
+--    worked (of an ended one)
 local r = record()
 if r.job ~= a.job then return {reply{code = 'gone'}} end
 local l = last(LOG)
@@ -13,7 +14,7 @@ local now = now_ms()
 local function claimed()
   return {reply{code = 'claimed', attempt = r.attempts, calls = r.calls, allowance = r.allowance,
     max_attempts = r.max_attempts, max_calls = r.max_calls, deadline = r.deadline, now = now,
-    language = r.language, manual = r.manual}, redis.call('GET', INPUT)}
+    language = r.language, manual = r.manual, cap = r.cap, spent = r.spent}, redis.call('GET', INPUT)}
 end
 if r.token == a.token and num(r.lease) > now then return claimed() end
 if num(r.run) ~= a.run then return {reply{code = 'stale'}} end
@@ -22,11 +23,11 @@ if r.token and num(r.lease) > now then
 end
 if now >= num(r.deadline) - a.save_ms then
   finish(r, 'deadline_exceeded', 'deadline', true, cool_down(r, now), a.input_ms)
-  return {reply{code = 'ended', ended = '1', outcome = 'deadline_exceeded', reason = 'deadline'}}
+  return {reply{code = 'ended', ended = '1', outcome = 'deadline_exceeded', reason = 'deadline', worked = r.worked}}
 end
 if num(r.attempts) >= num(r.max_attempts) then
   finish(r, 'retries_exhausted', 'attempts', true, cool_down(r, now), a.input_ms)
-  return {reply{code = 'ended', ended = '1', outcome = 'retries_exhausted', reason = 'attempts'}}
+  return {reply{code = 'ended', ended = '1', outcome = 'retries_exhausted', reason = 'attempts', worked = r.worked}}
 end
 
 local due = math.max(num(r.next_retry), num(r.not_before))

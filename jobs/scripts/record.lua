@@ -7,6 +7,9 @@
 -- The record (hash) holds numbers as strings, times in ms of Redis time:
 --   job, run, fingerprint, language, accepted, deadline, max_attempts, max_calls,
 --   allowance, manual (manual retries in a row), dependency, queue (where its tasks wait)
+--   cap, spent               what its calls may cost, and what they have cost at most, in 1e-9 US dollars;
+--                            no cap: they may cost anything
+--   worked                   how long its attempts held a slot
 --   old                      the failed job that this one follows in its session
 --   attempts, calls          counted here alone
 --   token, lease, worker, claimed, call     the current claim; absent when none
@@ -47,6 +50,12 @@ local function set(r, fields)
   end
   if #written > 0 then redis.call('HSET', JOB, unpack(written)) end
   if #removed > 0 then redis.call('HDEL', JOB, unpack(removed)) end
+end
+
+-- amount is a sum for set, which nothing takes away.
+local function amount(v)
+  if v == 0 then return '' end
+  return v
 end
 
 -- reply makes the answer: a JSON object of strings.
@@ -111,7 +120,8 @@ local function start(fields)
   local r = {job = a.job, run = 1, attempts = 0, calls = 0, accepted = now,
     deadline = now + a.deadline_ms, max_attempts = a.max_attempts, max_calls = a.max_calls,
     allowance = a.allowance, fingerprint = fields.fingerprint, language = fields.language,
-    manual = fields.manual, old = fields.old, dependency = a.dependency, queue = a.queue}
+    manual = fields.manual, old = fields.old, dependency = a.dependency, queue = a.queue,
+    cap = num(a.cost_cap) > 0 and a.cost_cap or nil}
   for k, v in pairs(r) do
     if type(v) == 'number' then r[k] = str(v) end
   end

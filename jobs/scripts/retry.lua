@@ -1,6 +1,6 @@
 -- retry is the user's "try again". Safe to repeat with the same job id.
 -- a: job (for the new one, if one is due), deadline_ms, max_attempts, max_calls, allowance,
---    dependency, queue, input_ms
+--    cost_cap, dependency, queue, input_ms
 -- -> code created | live | run_now | wait | completed | not_retryable | too_often | gone | unknown;
 --    job, status, run, queue, at (when it may be asked again), now, old (the job that failed)
 local r, l, now = record(), last(LOG), now_ms()

@@ -3,12 +3,13 @@
 -- KEYS 6 with an outside worker's report alone: what each attempt was reported as (hash). Then
 --    the order is: a repeat of the same report; another report; worker, token, lease, attempt.
 -- a: job, token, kind (completed | retrying | queued | error), lines (ledger),
+--    spent (the calls' cost so far), worst (what one more may cost),
 --    reason, outcome, can_retry, delay_ms, hint_ms, save_ms, input_ms, document_ms,
 --    the lines' %STATUS% and %REASON% are filled in; wait_ms (queued: not before), retry_ms (error: no manual retry before), new_run (the queue's task cannot carry on)
 --    attempt, print, worker (a report: the attempt, what it says, who says it)
 -- ARGV 4: the document without its version
 -- -> code ok | lost | conflict (a report that says something else); status, outcome, reason, at (next_retry or not_before), run, version, attempt,
---    replay (1: of a report that was made before)
+--    worked (ms in a slot, all attempts), replay (1: of a report that was made before)
 local r, now = record(), now_ms()
 local reports = KEYS[6]
 if reports then
@@ -28,11 +29,14 @@ end
 local l = live(r)
 if not l or r.job ~= a.job or r.token ~= a.token then return reply{code = 'lost'} end
 
+local worked = num(r.worked) + math.max(0, now - num(r.claimed))
+
 local function settled(answer)
   answer.code = 'ok'
   answer.attempt = r.attempts
   answer.run = r.run
   answer.now = now
+  answer.worked = worked
   local text = reply(answer)
   -- What an attempt came to is decided here, so its ledger line is finished here.
   for i, line in ipairs(a.lines or {}) do
@@ -40,7 +44,8 @@ local function settled(answer)
     a.lines[i] = string.gsub(line, '%%REASON%%', answer.reason or '')
   end
   note(a.lines)
-  set(r, {settled = a.token, settled_as = text})
+  set(r, {settled = a.token, settled_as = text, spent = amount(a.spent),
+    worked = ended(answer) and '' or worked})
   if reports then
     redis.call('HSET', reports, str(a.attempt), cjson.encode{token = a.token, print = a.print, answer = text})
     redis.call('PEXPIRE', reports, TTL)
@@ -85,6 +90,9 @@ end
 if a.kind == 'retrying' then
   if num(r.attempts) >= num(r.max_attempts) then return fail('retries_exhausted', 'attempts', true, nil) end
   if num(r.calls) >= num(r.allowance) then return fail('retries_exhausted', 'call_allowance', true, nil) end
+  if r.cap and a.worst and num(a.spent) + a.worst > num(r.cap) then
+    return fail('retries_exhausted', 'call_allowance', true, nil)
+  end
   -- The plan's time is the nearest whole second, a provider's hint is never shortened.
   local at = math.floor((now + a.delay_ms + 500) / 1000) * 1000
   if at <= now then at = math.floor(now / 1000) * 1000 + 1000 end

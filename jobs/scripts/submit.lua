@@ -1,7 +1,7 @@
 -- submit starts a job for a new version of the document, or says why not.
 -- Safe to repeat with the same job id.
 -- a: job, fingerprint, language, replace, idem_ms, deadline_ms, max_attempts,
---    max_calls, allowance, dependency, queue, input_ms (how long the input may stay), cancels (channel)
+--    max_calls, allowance, cost_cap (0: none), dependency, queue, input_ms (how long the input may stay), cancels (channel)
 -- ARGV 4: the input
 -- -> code created | live | job_running | replay | key_reused; job, status, replaced (the cancelled job),
 --    old (the failed job whose input made way)
