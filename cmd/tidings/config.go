@@ -13,6 +13,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/tidings/tidings/cmd/tidings/drill"
 	"github.com/tidings/tidings/jobs"
 	"github.com/tidings/tidings/jobs/gate"
 	"github.com/tidings/tidings/jobs/model"
@@ -34,6 +35,7 @@ type commandLine struct {
 	Watch  watchCommand  `cmd:"" help:"Show a session's live status in the terminal. Exits with 0 at completed and 1 at error."`
 	Doctor doctorCommand `cmd:"" help:"Send a stream through the proxies in front of Tidings and say what they do to it. Exits with 1 if streams suffer."`
 	Check  checkCommand  `cmd:"" help:"Say what the settings add up to at worst, and refuse contradictory ones."`
+	Drill  drillCommand  `cmd:"" help:"Break what the service stands on, and count what it does then. Exits with 1 when a gate fails."`
 
 	Retries retriesCommand `cmd:"" help:"Switch the fleet's retries off for a time or on again, or show what is off and who did it."`
 	Pause   pauseCommand   `cmd:"" help:"Let all calls to a model wait for a time. Jobs wait with them."`
@@ -204,6 +206,7 @@ func newParser(line *commandLine, more ...kong.Option) (*kong.Kong, error) {
 		kong.NamedMapper("span", kong.MapperFunc(span)),
 		kong.NamedMapper("part", kong.MapperFunc(part)),
 		kong.ValueFormatter(describe),
+		kong.Vars{"drill_rows": strings.Join(drill.Names(), ", ")},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 120}),
 	}, more...)...)
 }

@@ -98,7 +98,8 @@ func below() map[string][]string {
 		"jobs/gate":           {"jobs/retry"},
 		"jobs":                {"events", "jobs/model", "jobs/retry", "jobs/gate"},
 		"server":              {"events", "locales", "jobs", "jobs/model", "jobs/gate"}, // the last two for the types of inputs and orders
-		"cmd/tidings":         {"events", "locales", "jobs", "jobs/model", "jobs/retry", "jobs/gate", "server", "jobs/model/provider"},
+		"cmd/tidings/drill":   {},                                                       // it sees the product from outside
+		"cmd/tidings":         {"cmd/tidings/drill", "events", "locales", "jobs", "jobs/model", "jobs/retry", "jobs/gate", "server", "jobs/model/provider"},
 	}
 }
 
@@ -141,7 +142,7 @@ func doors() []door {
 	return []door{
 		{"github.com/hibiken/asynq", []string{"jobs/asynq.go"}, true},
 		{"github.com/hibiken/asynqmon", []string{"jobs/asynq.go"}, false},
-		{"github.com/redis/go-redis", []string{"events", "jobs", "jobs/gate", "cmd/tidings"}, true},
+		{"github.com/redis/go-redis", []string{"events", "jobs", "jobs/gate", "cmd/tidings", "cmd/tidings/drill/redis.go"}, true},
 		{"github.com/gin-gonic/gin", []string{"server"}, true},
 		{"github.com/r3labs/sse", []string{"server/sse.go", "cmd/tidings/watch.go"}, true},
 		{"github.com/alicebob/miniredis", []string{"cmd/tidings/embedded.go"}, true},

@@ -9,6 +9,7 @@
 //	tidings check            what the settings add up to at worst
 //	tidings retries          the kill switch: off, on, show
 //	tidings pause, resume    calls to a model
+//	tidings drill            faults, and what the service makes of them
 //
 // Where to look:
 //
@@ -22,6 +23,7 @@
 //	trip.go      one probe stream, as it came
 //	check.go     the worst case, and checks without a key
 //	operate.go   what operators do from a terminal
+//	drill.go     the drill's command; the package drill is the rest of it
 package main
 
 import (
@@ -66,6 +68,8 @@ func run(ctx context.Context, args []string, stdout, stderr *os.File) int {
 		return report(pauseCalls(ctx, &line.Pause.opsAccess, line.Pause.Dependency, line.Pause.For, stdout), stderr)
 	case "resume":
 		return report(pauseCalls(ctx, &line.Resume.opsAccess, line.Resume.Dependency, "", stdout), stderr)
+	case "drill":
+		return runDrill(ctx, &line.Drill, stdout, stderr)
 	}
 	return report(runService(ctx, mode, line.settings(mode), stdout, stderr), stderr)
 }
