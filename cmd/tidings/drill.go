@@ -39,7 +39,7 @@ func runDrill(ctx context.Context, c *drillCommand, out, stderr io.Writer) int {
 	}
 	got, err := drill.Run(ctx, drill.Options{
 		Program: self, RedisServer: server, Embedded: startEmbedded,
-		Replicas: c.Replicas, Seed: c.Seed, Rows: c.Row, Short: c.Short, Versions: versions(), Out: out,
+		Replicas: c.Replicas, Seed: c.Seed, Rows: c.Row, Short: c.Short, Versions: versions(), Out: out, Progress: stderr,
 	})
 	if errors.Is(err, context.Canceled) {
 		fmt.Fprintln(stderr, "tidings: interrupted; nothing is left running")

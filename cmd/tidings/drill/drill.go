@@ -32,8 +32,8 @@ type Options struct {
 	Short bool
 	// Versions are those of the program, for the report.
 	Versions map[string]string
-	// Out gets the table.
-	Out io.Writer
+	// Out gets the table, Progress a line for each row that begins.
+	Out, Progress io.Writer
 }
 
 // row is one row of the drill.
@@ -77,6 +77,15 @@ type runner struct {
 	Options
 	mu     sync.Mutex
 	report *Report
+}
+
+// begun tells whoever waits that a fleet is ready for a row.
+func (r *runner) begun(name string, workers int, redis string) {
+	all := rows()
+	about := all[slices.IndexFunc(all, func(r row) bool { return r.name == name })].about
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	fmt.Fprintf(r.Progress, "%s: %s; workers: %d, Redis: %s\n", name, about, workers, redis)
 }
 
 // note writes something into the report.

@@ -216,21 +216,23 @@ func (e evidence) openJobs() Line {
 // neverEarly: no call arrives before the time that was stored and published for
 // its attempt.
 func (e evidence) neverEarly() Line {
-	waits, early := 0, 0
+	waits, early, by := 0, 0, time.Duration(0)
 	for _, o := range e.ops {
 		for i, ev := range o.Events {
 			if ev.Event != "retrying" || ev.Layer != "queue" || i == len(o.Events)-1 {
 				continue
 			}
 			waits++
+			since := ev.At.Add(time.Millisecond) // what follows is cut off it
 			for _, c := range e.calls {
-				if c.Op == o.ID && c.Arrived.After(ev.At) && c.Arrived.Before(ev.NextRetry) {
+				if c.Op == o.ID && c.Arrived.After(since) && c.Arrived.Before(ev.NextRetry) {
 					early++
+					by = max(by, ev.NextRetry.Sub(c.Arrived))
 				}
 			}
 		}
 	}
-	return e.line(early == 0 && waits > 0, fmt.Sprintf("calls before the stored time of one of %d waits = 0", waits), "%d", early)
+	return e.line(early == 0 && waits > 0, fmt.Sprintf("calls before the stored time of one of %d waits = 0", waits), "%d, by up to %s", early, by)
 }
 
 // oneDeadline: a job's deadline is decided once.

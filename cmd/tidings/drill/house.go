@@ -66,8 +66,11 @@ func (r *runner) build(ctx context.Context, row string, set settings, workers in
 	if err = h.fleet.startWorkers(ctx, workers, h.line.addr); err != nil {
 		return h, err
 	}
-	h.began, err = h.store.now(ctx)
-	return h, err
+	if h.began, err = h.store.now(ctx); err != nil {
+		return h, err
+	}
+	r.begun(row, workers, h.store.what)
+	return h, nil
 }
 
 // close ends everything, the processes first.

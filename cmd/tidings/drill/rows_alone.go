@@ -325,9 +325,9 @@ func (e evidence) cost() Line {
 // restarts ends all workers while jobs wait, and starts others.
 func (r *runner) restarts(ctx context.Context) ([]Line, error) {
 	job := quick() // the job's own limits
-	job.calls, job.attempts, job.allowance, job.delays = 2, 4, 5, "2s"
+	job.calls, job.attempts, job.allowance, job.delays = 2, 4, 5, "3s"
 	fleet := quick() // the fleet's retry budget, which fills by next to nothing
-	fleet.calls, fleet.attempts, fleet.allowance, fleet.delays = 2, 4, 8, "2s"
+	fleet.calls, fleet.attempts, fleet.allowance, fleet.delays = 2, 4, 8, "3s"
 	fleet.burst, fleet.perFirst, fleet.perSecond = 10, 0, 0.001
 	n := pick(r, 4, 8)
 	parts := []func() ([]Line, error){

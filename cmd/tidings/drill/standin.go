@@ -16,12 +16,13 @@ import (
 // A step is what the stand-in does with one call.
 type step string
 
-// What the stand-in can do. Further ones are statuses: "503", "529".
+// What the stand-in can do. Further ones are statuses, such as "503".
 const (
 	answers step = "ok"     // does the work and answers
 	hangs   step = "hang"   // reads the request and says nothing until the caller is gone
 	loses   step = "lost"   // does the work and breaks the connection before the answer
 	cuts    step = "cut"    // does the work and breaks the connection in the middle of the answer
+	full    step = "529"    // what is said beyond the capacity
 	works   step = "silent" // does the work, and then says nothing until the caller is gone
 )
 
@@ -56,17 +57,19 @@ const (
 type standin struct {
 	url  string
 	http *http.Server
-	// latency is how long a piece of work takes.
-	latency time.Duration
 
-	mu       sync.Mutex
-	scripts  map[string][]step
-	mood     func(op string, n int) step // for operations without a script
-	capacity int                         // calls at the same time; more get 529
-	under    int
-	calls    []*received
-	count    map[string]int
-	changed  chan struct{} // closed and replaced at each change
+	mu sync.Mutex
+	// latency is how long a piece of work takes, refusal how long it takes to say
+	// that there is no capacity.
+	latency, refusal time.Duration
+	scripts          map[string][]step
+	mood             func(op string, n int) step // for operations without a script
+	capacity         int                         // pieces of work at the same time; more get 529
+	working          int
+	under            int // calls under way, refused ones included
+	calls            []*received
+	count            map[string]int
+	changed          chan struct{} // closed and replaced at each change
 }
 
 // newStandin opens one. It answers everything until it is told otherwise.
@@ -100,6 +103,13 @@ func (s *standin) feel(mood func(op string, n int) step) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mood = mood
+}
+
+// pace sets how long work and refusals take.
+func (s *standin) pace(latency, refusal time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.latency, s.refusal = latency, refusal
 }
 
 // carry sets how many calls it works on at the same time.
@@ -146,13 +156,14 @@ func (s *standin) tell() {
 var opName = regexp.MustCompile(`drill-[a-z0-9]+-\d{4,}`)
 
 // arrive writes a call down and decides what becomes of it.
-func (s *standin) arrive(op string) (*received, time.Duration) {
+func (s *standin) arrive(op string) (c *received, latency, refusal time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.count[op]++
 	s.under++
-	c := &received{Op: op, N: s.count[op], Arrived: time.Now(), Beside: s.under, Step: "529"}
-	if s.under <= s.capacity {
+	c = &received{Op: op, N: s.count[op], Arrived: time.Now(), Beside: s.under, Step: full}
+	if s.working < s.capacity {
+		s.working++
 		if steps := s.scripts[op]; len(steps) > 0 {
 			c.Step = steps[min(c.N, len(steps))-1]
 		} else {
@@ -161,7 +172,7 @@ func (s *standin) arrive(op string) (*received, time.Duration) {
 	}
 	s.calls = append(s.calls, c)
 	s.tell()
-	return c, s.latency
+	return c, s.latency, s.refusal
 }
 
 // leave writes down that a call is over, before its caller can know: so what the
@@ -170,6 +181,9 @@ func (s *standin) leave(c *received, done bool, bytes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.under--
+	if c.Step != full {
+		s.working--
+	}
 	c.Left, c.Done, c.Bytes = time.Now(), done, bytes
 	s.tell()
 }
@@ -179,15 +193,16 @@ func (s *standin) serve(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // not a whole request: nothing was received
 	}
-	c, latency := s.arrive(opName.FindString(string(body)))
-	worked := func() bool {
+	c, latency, refusal := s.arrive(opName.FindString(string(body)))
+	lasts := func(d time.Duration) bool {
 		select {
-		case <-time.After(latency):
+		case <-time.After(d):
 			return true
 		case <-r.Context().Done():
 			return false
 		}
 	}
+	worked := func() bool { return lasts(latency) }
 	answer := completion(c)
 	switch c.Step {
 	case hangs:
@@ -224,6 +239,9 @@ func (s *standin) serve(w http.ResponseWriter, r *http.Request) {
 		status, err := strconv.Atoi(string(c.Step))
 		if err != nil {
 			status = http.StatusNotImplemented
+		}
+		if c.Step == full {
+			lasts(refusal)
 		}
 		s.leave(c, false, 0)
 		w.Header().Set("Content-Type", "application/json")
