@@ -93,15 +93,18 @@ func launch(ctx context.Context, server, dir string) (*store, error) {
 	return s, nil
 }
 
-// connect waits until it answers.
+// connect waits until it answers. The first try is not the client's, which would
+// write into the terminal that nobody is there yet.
 func (s *store) connect(ctx context.Context) error {
-	s.client = redis.NewClient(&redis.Options{Addr: s.addr, MaxRetries: -1, ContextTimeoutEnabled: true})
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
+	var dialer net.Dialer
 	for {
-		err := s.client.Ping(ctx).Err()
+		c, err := dialer.DialContext(ctx, "tcp", s.addr)
 		if err == nil {
-			return nil
+			_ = c.Close()
+			s.client = redis.NewClient(&redis.Options{Addr: s.addr, MaxRetries: -1, ContextTimeoutEnabled: true})
+			return s.client.Ping(ctx).Err()
 		}
 		select {
 		case <-ctx.Done():
