@@ -82,7 +82,7 @@ type settings struct {
 	StreamMaxAge time.Duration `group:"Streams" env:"TIDINGS_STREAM_MAX_AGE" type:"span" from:"1s" to:"24h" default:"10m" help:"When a stream is closed for the client to resume."`
 
 	Concurrency int           `group:"Workers" env:"TIDINGS_CONCURRENCY" type:"whole" from:"1" to:"10000" default:"20" help:"Jobs that this process works on at the same time."`
-	QueuePoll   time.Duration `group:"Workers" env:"TIDINGS_QUEUE_POLL" type:"span" from:"1ms" to:"10s" default:"5ms" help:"How often an idle process looks for jobs. From ten processes up take 20ms."`
+	QueuePoll   time.Duration `group:"Workers" env:"TIDINGS_QUEUE_POLL" type:"span" from:"1ms" to:"10s" default:"5ms" help:"How often an idle process looks for jobs. From ten processes up take 20ms. dev takes 50ms unless it is set."`
 	QueueLimit  int           `group:"Workers" env:"TIDINGS_QUEUE_LIMIT" type:"whole" from:"1" to:"10000000" default:"1000" help:"Open jobs of all processes together. Further submits are refused."`
 	OwnerJobs   int           `group:"Workers" env:"TIDINGS_OWNER_JOBS" type:"whole" from:"1" to:"10000000" default:"100" help:"Open jobs of one owner in all processes together, unless TIDINGS_AUTH is off. Further submits are refused."`
 	InputBytes  int           `group:"Workers" env:"TIDINGS_INPUT_BYTES" type:"whole" from:"1048576" to:"1099511627776" default:"268435456" help:"Bytes that the inputs of open and failed jobs may take together. Further submits are refused."`
@@ -317,6 +317,14 @@ func describe(v *kong.Value) string {
 	return help
 }
 
+// busyPoll is the default of QueuePoll, by which a job is claimed within some ms.
+// A dev that idles all day looks less often: the embedded Redis would take a
+// fifth of a core for that.
+const (
+	busyPoll = 5 * time.Millisecond
+	idlePoll = 50 * time.Millisecond
+)
+
 // complete turns the words into what the parts need and refuses what cannot
 // work, each with what to change.
 func (s *settings) complete(mode string) error {
@@ -325,6 +333,9 @@ func (s *settings) complete(mode string) error {
 	}
 	if err := s.completeGate(mode); err != nil {
 		return err
+	}
+	if mode == "dev" && s.QueuePoll == busyPoll {
+		s.QueuePoll = idlePoll
 	}
 	if s.RedisURL != "" {
 		target, err := parseRedisURL(s.RedisURL)

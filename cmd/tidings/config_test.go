@@ -36,6 +36,29 @@ func read(t *testing.T, env map[string]string, args ...string) (*commandLine, st
 	return readCommandLine(args, io.Discard, io.Discard)
 }
 
+func TestDevLooksLessOftenForJobs(t *testing.T) {
+	for poll, want := range map[string]time.Duration{"": 50 * time.Millisecond, "20ms": 20 * time.Millisecond} {
+		env := map[string]string{}
+		if poll != "" {
+			env["TIDINGS_QUEUE_POLL"] = poll
+		}
+		line, mode, err := read(t, env, "dev")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := line.settings(mode).QueuePoll; got != want {
+			t.Errorf("%q: %s, want %s", poll, got, want)
+		}
+	}
+	line, mode, err := read(t, map[string]string{"TIDINGS_REDIS_URL": "redis://127.0.0.1:1"}, "all")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := line.settings(mode).QueuePoll; got != 5*time.Millisecond {
+		t.Errorf("outside dev: %s", got)
+	}
+}
+
 func TestDefaultsAreTheDocumentedOnes(t *testing.T) {
 	line, mode, err := read(t, nil, "dev")
 	if err != nil {
