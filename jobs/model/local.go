@@ -30,8 +30,8 @@ import (
 // In a development server it also plays simulated failures; see Play.
 type Local struct {
 	// Latency is added to each good answer, so that a developer can watch a job
-	// being processed; simulated failures come at once. Set it before the first
-	// call. 0 answers at once.
+	// being processed; simulated failures come at once unless their step has a
+	// duration. Set it before the first call. 0 answers at once.
 	Latency time.Duration
 
 	mu     sync.Mutex

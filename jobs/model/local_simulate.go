@@ -34,8 +34,8 @@ const (
 )
 
 // Allowed is what ParseSteps accepts, as its error says it.
-const allowedSteps = `"ok", "ok:<duration up to 60s>", an HTTP status from "400" to "599", "retry_after:<seconds up to 3600>", ` +
-	`"timeout", "hang", "network", "cut", "quota", "invalid_output"`
+const allowedSteps = `"ok", an HTTP status from "400" to "599", "timeout", "network", "cut", "quota", "invalid_output", ` +
+	`each of these with ":<duration up to 60s>" if it shall take its time, "hang", "retry_after:<seconds up to 3600>"`
 
 // ParseSteps reads the steps of a simulation:
 //
@@ -50,6 +50,9 @@ const allowedSteps = `"ok", "ok:<duration up to 60s>", an HTTP status from "400"
 //	cut              a stream that breaks off after some tokens
 //	quota            the account's money is used up
 //	invalid_output   an answer that does not fit the workload's schema
+//
+// All but retry_after and hang take a duration as ok does, so that who looks on
+// sees the call before it fails: 529:700ms.
 //
 // An error names the first bad step and lists what is allowed.
 func ParseSteps(texts []string) ([]Step, error) {
@@ -73,21 +76,20 @@ func ParseSteps(texts []string) ([]Step, error) {
 func parseStep(text string) (Step, bool) {
 	s := Step{text: text}
 	name, arg, has := strings.Cut(text, ":")
-	if has {
-		switch name {
-		case "ok":
-			d, err := time.ParseDuration(arg)
-			s.delay = d
-			return s, err == nil && d > 0 && d <= maxStepDelay
-		case "retry_after":
-			n, err := strconv.Atoi(arg)
-			hint := time.Duration(n) * time.Second
-			s.play = fails(Error{Kind: retry.RateLimited, Status: 429, RetryAfter: hint})
-			return s, err == nil && n > 0 && n <= int(maxStepHint/time.Second)
+	switch {
+	case name == "retry_after":
+		n, err := strconv.Atoi(arg)
+		hint := time.Duration(n) * time.Second
+		s.play = fails(Error{Kind: retry.RateLimited, Status: 429, RetryAfter: hint})
+		return s, err == nil && n > 0 && n <= int(maxStepHint/time.Second)
+	case has:
+		d, err := time.ParseDuration(arg)
+		if err != nil || d <= 0 || d > maxStepDelay || name == "hang" {
+			return s, false
 		}
-		return s, false
+		s.delay = d
 	}
-	switch text {
+	switch name {
 	case "ok":
 	case "timeout":
 		s.play = fails(Error{Kind: retry.Timeout})
@@ -102,8 +104,8 @@ func parseStep(text string) (Step, bool) {
 	case "invalid_output":
 		s.play = invalidOutput
 	default:
-		status, err := strconv.Atoi(text)
-		if err != nil || len(text) != 3 || status < 400 || status > 599 {
+		status, err := strconv.Atoi(name)
+		if err != nil || len(name) != 3 || status < 400 || status > 599 {
 			return s, false
 		}
 		kind, _ := retry.Classify(status, "")

@@ -72,6 +72,31 @@ func TestLocalPlaysEachStep(t *testing.T) {
 	}
 }
 
+func TestLocalFailuresTakeTheTimeTheyAreGiven(t *testing.T) {
+	for step, want := range map[string]retry.Kind{
+		"529:700ms": retry.Overloaded, "401:1s": retry.Auth, "timeout:30s": retry.Timeout, "network:60s": retry.Network, "cut:2s": retry.StreamInterrupted,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			_, took, _ := strings.Cut(step, ":")
+			start := time.Now()
+			_, err := simulated(t, step).Generate(t.Context(), hello)
+			var e *Error
+			if !errors.As(err, &e) || e.Kind != want || time.Since(start).String() != strings.Replace(took, "60s", "1m0s", 1) {
+				t.Errorf("%s: got %v after %s", step, err, time.Since(start))
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) { // and end with the call's own limit
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := simulated(t, "529:2s").Generate(ctx, hello)
+		var e *Error
+		if !errors.As(err, &e) || e.Kind != retry.Timeout {
+			t.Errorf("got %v, want a timeout", err)
+		}
+	})
+}
+
 // The layers above write into the errors they get.
 func TestLocalErrorsAreTheCallersOwn(t *testing.T) {
 	l := simulated(t, "503")
@@ -221,7 +246,7 @@ func TestParseStepsRefuses(t *testing.T) {
 	for _, bad := range []string{
 		"", "OK", "okay", "200", "399", "600", "0503", "+503", "5e2", "ok:", "ok:0s", "ok:-1s", "ok:61s", "ok:5",
 		"retry_after", "retry_after:", "retry_after:0", "retry_after:-1", "retry_after:1.5", "retry_after:3601",
-		"hang:5s", "timeout:5s", "503:5", "slow:2s", " ok", strings.Repeat("x", 5000),
+		"hang:5s", "503:5", "503:", "200:1s", "timeout:61s", "slow:2s", " ok", strings.Repeat("x", 5000),
 	} {
 		_, err := ParseSteps([]string{"ok", bad})
 		if err == nil {
