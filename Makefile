@@ -8,7 +8,7 @@ GO ?= go
 FUZZTIME ?= 5s
 GOTEST := $(GO) test
 
-.PHONY: help run test test-slow test-go test-clients test-vectors race bench lint fuzz-short tools node
+.PHONY: help run test test-slow test-go test-clients test-vectors race bench lint fuzz-short tools node chromium
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS=$$'\t' read -r name text; do printf '%-12s %s\n' "$$name" "$$text"; done
@@ -30,10 +30,11 @@ test-slow: tools ## the tests that need minutes, with the race detector
 test-go: ## the Go tests
 	$(GOTEST) -timeout 15m -race ./...
 
-test-clients: tools node ## build and test the clients, against their contract server
+test-clients: tools node chromium ## build and test the clients and the demo page, against their contract server and a real one
 	cd clients/contract && $(GO) vet ./... && $(GOTEST) ./...
 	cd clients/go && $(GO) vet ./... && $(GOTEST) -race ./...
 	cd clients/web && npm ci --no-audit --no-fund && npm run build && npm test
+	cd clients/web && npm run test:demo
 
 # Other vectors: make test-vectors TIDINGS_VECTORS=/some/dir. A relative path
 # starts here and not where each client's tests run.
@@ -82,4 +83,13 @@ node:
 	@major=$$(node --version 2>/dev/null | sed -E 's/^v([0-9]+).*/\1/'); \
 	  if [ "$${major:-0}" -lt 20 ] || ! command -v npm >/dev/null; then \
 	    echo "The web client's tests need Node 20 or newer, with npm" >&2; exit 1; \
+	  fi
+
+# The demo page is clicked through in a browser that is installed; none is downloaded by npm.
+chromium:
+	@for name in chromium chromium-browser google-chrome google-chrome-stable; do command -v $$name >/dev/null && exit 0; done; \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; \
+	  else \
+	    echo "The demo page's tests need a browser that is not here. Install: chromium (apt-get install chromium)" >&2; exit 1; \
 	  fi

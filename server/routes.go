@@ -34,6 +34,9 @@ func (s *Server) routes() http.Handler {
 	own.DELETE("/sessions/:session_id/:workload/job", s.cancel)
 
 	s.outsideRoutes(v1)
+	if s.o.Dev {
+		s.demoRoutes(e)
+	}
 	return e
 }
 

@@ -22,6 +22,7 @@
 //	middleware.go  request ids, logs, panics, origins
 //	auth.go        whom a request speaks for
 //	metrics.go     what is counted
+//	demo.go        the page that shows it all, in dev
 //	outside.go     workers in other programs; what operators settle by hand
 //	ops.go         health, readiness, metrics
 //	queues.go      the operators' login, the queue's web UI
@@ -83,8 +84,8 @@ type Options struct {
 	// Origins are the web origins that may call the API from a browser, such
 	// as "https://app.example.com". "*" means any, as in Dev.
 	Origins []string
-	// Dev accepts "simulate", allows every origin, and opens the operators'
-	// pages on loopback without a password.
+	// Dev accepts "simulate", allows every origin, serves the demo page, and
+	// opens the operators' pages on loopback without a password.
 	Dev bool
 
 	Heartbeat    time.Duration // 15 s: a comment after this much silence

@@ -74,7 +74,7 @@ func (s *Server) nothingLeft(ctx context.Context, topic events.Topic, from curso
 // taken before the subscription and released by finish alone.
 func (s *Server) stream(c *gin.Context, topic events.Topic, from cursor, follow bool) {
 	k := callOf(c)
-	st, err := s.streams.admit(c.Request.Context(), k.who)
+	st, err := s.streams.admit(c.Request.Context(), k.who, topic)
 	if err != nil {
 		s.fail(c, err)
 		return
@@ -98,6 +98,9 @@ func (s *Server) stream(c *gin.Context, topic events.Topic, from cursor, follow 
 	var written int64
 	defer func() { finish(written) }()
 	written = s.emitter.emit(raw(c.Writer), st, f)
+	if st.why().why == endCut {
+		panic(http.ErrAbortHandler) // net/http drops the connection in the middle of the answer
+	}
 }
 
 // place is the cursor as the hub takes it. One that is not of our making lies

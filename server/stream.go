@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/tidings/tidings/events"
 )
 
 // ending is why a stream ends: the cause with which its context is cancelled.
@@ -29,6 +31,7 @@ const (
 	endMaxAge   = "max_age"       // old enough to move to another replica
 	endDrain    = "draining"      // the process goes down
 	endFault    = "fault"         // ours
+	endCut      = "cut"           // by whoever tries it out, in dev: as if the line had broken
 )
 
 const (
@@ -55,6 +58,7 @@ type stream struct {
 	end     context.CancelCauseFunc
 	failure atomic.Pointer[ending] // of a write, see failed
 	owner   string
+	topic   events.Topic
 	in      *streams
 	timers  []*time.Timer
 	release func() // gives everything back; safe to call twice
@@ -67,7 +71,7 @@ func newStreams(limit, ownerLimit int, maxAge time.Duration, m *metrics) *stream
 
 // admit makes an entry for a stream of who, or says why there may not be one.
 // The caller releases it.
-func (r *streams) admit(ctx context.Context, who Identity) (*stream, error) {
+func (r *streams) admit(ctx context.Context, who Identity, topic events.Topic) (*stream, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -76,7 +80,7 @@ func (r *streams) admit(ctx context.Context, who Identity) (*stream, error) {
 	case len(r.open) >= r.limit, who.Owner != "" && r.byOwner[who.Owner] >= r.ownerLimit:
 		return nil, &problem{code: codeTooManyStreams}
 	}
-	st := &stream{owner: who.Owner, in: r}
+	st := &stream{owner: who.Owner, topic: topic, in: r}
 	st.ctx, st.end = context.WithCancelCause(ctx)
 	st.after(spread(r.maxAge), &ending{why: endMaxAge})
 	if !who.Expires.IsZero() {
@@ -125,6 +129,19 @@ func (st *stream) why() *ending {
 		return e
 	}
 	return &ending{why: endGone}
+}
+
+// cut ends the streams of a topic and returns how many there were.
+func (r *streams) cut(topic events.Topic) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for st := range r.open {
+		if st.topic == topic {
+			st.end(&ending{why: endCut})
+			n++
+		}
+	}
+	return n
 }
 
 // draining tells whether shut has been called.

@@ -166,11 +166,12 @@ func (p *parts) announce(ctx context.Context, api, ops net.Listener, stdout io.W
 
 // greet gives whoever tries it something to paste.
 func greet(w io.Writer, api, ops string, embedded bool) {
+	fmt.Fprintf(w, "\nOpen %s/ in a browser to see a summary come, and to make its model fail.\n", api)
 	if embedded {
-		fmt.Fprintln(w, "\nRedis is in this process: nothing survives a restart.")
+		fmt.Fprintln(w, "Redis is in this process: nothing survives a restart.")
 	}
 	fmt.Fprintf(w, `
-Ask for a summary, then watch it come:
+Or ask for a summary here, then watch it come:
 
   curl -s -X POST %[1]s/api/v1/sessions/demo/summary -H 'Content-Type: application/json' \
     -d '{"input":{"text":"%[3]s"}}'; echo

@@ -3,8 +3,7 @@ import { builtInLanguage, builtInText, directionOf, type Texts } from "./texts.j
 // Importing this module must do no harm on a server.
 const Base: typeof HTMLElement = globalThis.HTMLElement ?? (class {} as typeof HTMLElement);
 
-const template = `
-<style>
+const styles = `
   :host { display: block; --own-accent: #2f6fde; }
   @media (prefers-color-scheme: dark) { :host { --own-accent: #86aef5; } }
   :host([hidden]) { display: none; }
@@ -22,8 +21,9 @@ const template = `
   }
   button:hover { background: color-mix(in srgb, currentColor 10%, transparent); }
   button:focus-visible { outline: 2px solid currentColor; outline-offset: 2px; }
-  button:disabled { opacity: 0.5; cursor: default; }
-</style>
+  button:disabled { opacity: 0.5; cursor: default; }`;
+
+const template = `
 <div class="view" part="view" role="alert">
   <slot name="icon">
     <svg part="icon" viewBox="0 0 48 48" fill="none" stroke="currentColor" stroke-width="2.5" stroke-linecap="round" aria-hidden="true">
@@ -68,6 +68,7 @@ export class TidingsErrorElement extends Base {
     if (!this.shadowRoot) {
       const root = this.attachShadow({ mode: "open", delegatesFocus: true });
       root.innerHTML = template;
+      addStyles(root);
       root.querySelector("button")!.addEventListener("click", () => {
         this.dispatchEvent(new CustomEvent("retry", { bubbles: true, composed: true }));
       });
@@ -96,6 +97,17 @@ export class TidingsErrorElement extends Base {
     button.hidden = this.hasAttribute("no-retry");
     button.disabled = this.hasAttribute("disabled");
   }
+}
+
+/** A sheet made by script is fine with pages whose policy allows no inline styles; an element is for browsers without. */
+function addStyles(root: ShadowRoot): void {
+  if ("adoptedStyleSheets" in root && "replaceSync" in CSSStyleSheet.prototype) {
+    const sheet = new CSSStyleSheet();
+    sheet.replaceSync(styles);
+    root.adoptedStyleSheets = [sheet];
+    return;
+  }
+  root.prepend(Object.assign(document.createElement("style"), { textContent: styles }));
 }
 
 // Twice in one page happens, when two bundles bring it along.

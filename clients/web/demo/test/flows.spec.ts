@@ -1,0 +1,177 @@
+import { expect, test } from "./tidings.js";
+
+test("it begins by itself: a spinner, the text of the API, then the summary", async ({ demo, page }) => {
+  await page.goto(demo.url);
+  const texts = await demo.messages("en");
+  await expect(demo.screen.locator(".message")).toHaveText(texts["session_summary_compiling"]!);
+  await expect(demo.screen.locator(".spinner")).not.toHaveClass(/resting/);
+  await expect(demo.later).toHaveText(texts["session_see_later"]!);
+  await expect(demo.call(1, 1)).toHaveClass(/running/);
+  await expect(demo.title()).toContainText("pump two lost pressure");
+  await expect(demo.screen.getByRole("listitem")).not.toHaveCount(0);
+  await expect(demo.later).toHaveCount(0);
+  await expect(demo.call(1, 1)).toHaveClass(/done/);
+  await expect(page.locator("#facts")).toContainText("1 of 12");
+  expect((await demo.events()).at(-1)).toBe("completed");
+});
+
+test("529 three times: both layers, a countdown, and run now", async ({ demo }) => {
+  await demo.open();
+  await demo.scenario("Overloaded").click();
+  await expect(demo.runNow).toBeVisible();
+  const texts = await demo.messages("en");
+  await expect(demo.screen.locator(".message")).toHaveText(texts["ai_service_busy_retrying"]!);
+  await expect(demo.later).toBeVisible();
+  for (const call of [1, 2, 3]) await expect(demo.call(1, call)).toHaveAccessibleName(/^$|.*/), await expect(demo.call(1, call)).toHaveClass(/failed/);
+  await expect(demo.call(1, 3)).toContainText("529 overloaded");
+  await expect(demo.attempts.first().locator(".pause.over")).toHaveCount(2);
+  const left = async () => Number.parseInt((await demo.screen.locator(".countdown").textContent()) ?? "");
+  const first = await left();
+  expect(first).toBeGreaterThan(20);
+  expect(first).toBeLessThanOrEqual(31);
+  await expect.poll(left).toBeLessThan(first);
+  await demo.runNow.click();
+  await expect(demo.call(2, 1)).toHaveClass(/running/);
+  await expect(demo.title()).toBeVisible();
+  await expect(demo.page.locator("#attempts .wait.over")).toContainText("did not wait");
+  const events = await demo.events();
+  expect(events.slice(events.indexOf("retrying"))).toEqual(
+    ["retrying", "processing", "retrying", "processing", "retrying", "queued", "processing", "completed"]);
+});
+
+test("429: the provider's Retry-After is waited out inside the attempt", async ({ demo }) => {
+  await demo.open();
+  await demo.scenario("Too many requests").click();
+  await expect(demo.attempts.first().locator(".pause.active")).toHaveCount(1);
+  await expect(demo.screen.locator(".countdown")).toHaveText(/\d+ seconds/);
+  await expect(demo.runNow).toHaveCount(0);
+  await expect(demo.call(1, 1)).toContainText("429 too many requests");
+  await expect(demo.title()).toBeVisible();
+  await expect(demo.call(1, 2)).toHaveClass(/done/);
+  const [told, called] = (await demo.data()).slice(-3);
+  expect(told!["retry_in_ms"]).toBeGreaterThan(9_000);
+  expect(Date.parse(String(called!["at"]))).toBeGreaterThanOrEqual(Date.parse(String(told!["next_retry_at"])));
+});
+
+test("a timeout: no second call in the attempt, the queue waits", async ({ demo }) => {
+  await demo.open();
+  await demo.scenario("Timeout").click();
+  await expect(demo.runNow).toBeVisible();
+  await expect(demo.call(1, 1)).toContainText("no answer in time");
+  await expect(demo.call(1, 2)).toHaveClass(/ahead/);
+  await demo.runNow.click();
+  await expect(demo.title()).toBeVisible();
+});
+
+test("a bad key: an error at once, and Try again starts a job that succeeds", async ({ demo }) => {
+  await demo.open();
+  await demo.scenario("Bad key").click();
+  const texts = await demo.messages("en");
+  await expect(demo.screen.getByRole("alert")).toContainText(texts["ai_workload_summary_error"]!);
+  await expect(demo.later).toBeVisible();
+  await expect(demo.call(1, 1)).toContainText("401 key refused");
+  expect((await demo.events()).filter((e) => e === "retrying")).toEqual([]);
+  await demo.screen.getByRole("button", { name: texts["ai_workload_retry_button"]! }).click();
+  await expect(demo.screen.getByRole("alert")).toHaveCount(0);
+  await expect(demo.title()).toBeVisible();
+  await expect(demo.raw).toContainText("/summary/retry");
+});
+
+test("a killed stream comes back with the last id and misses nothing", async ({ demo }) => {
+  await demo.open();
+  await expect(demo.title()).toBeVisible(); // else the first run is what is cut
+  await demo.scenario("Kill the stream").click();
+  await expect(demo.raw.locator(".broken")).toHaveText(/connection lost/);
+  await expect(demo.news).toContainText("comes back");
+  await expect(demo.raw.locator(".request .more")).toHaveText(/Last-Event-ID: \d+/);
+  await expect(demo.raw.locator(".missed").first()).toBeVisible();
+  await expect(demo.title()).toBeVisible();
+  const cursor = Number((await demo.raw.locator(".request .more").textContent())!.replace(/\D/g, ""));
+  const after = demo.raw.locator(".broken ~ .frame");
+  const names = await after.locator(".event span").allTextContents();
+  expect(names).toEqual(["retrying", "processing", "completed"]); // all that follows the one it had
+  const ids = (await after.locator(".id span").allTextContents()).map(Number);
+  expect([cursor, ...ids]).toEqual([...new Set([cursor, ...ids])].sort((a, b) => a - b));
+  expect((await demo.ids()).filter((id) => id <= cursor).at(-1)).toBe(cursor);
+});
+
+test("killing cuts what is open, whichever scenario it is", async ({ demo }) => {
+  await demo.open();
+  await demo.scenario("Timeout").click();
+  await expect(demo.runNow).toBeVisible();
+  await demo.scenario("Kill the stream").click();
+  await expect(demo.raw.locator(".broken")).toHaveCount(1);
+  await expect(demo.scenario("Timeout")).toHaveClass(/chosen/);
+  await expect(demo.raw.locator(".request .more")).toHaveText(/Last-Event-ID/);
+  await demo.runNow.click();
+  await expect(demo.title()).toBeVisible();
+});
+
+test("I'll see this later: the view goes, the stream goes on, a badge says when it is there", async ({ demo }) => {
+  await demo.open();
+  await demo.scenario("Overloaded").click();
+  await expect(demo.runNow).toBeVisible();
+  await demo.later.click();
+  const texts = await demo.messages("en");
+  const card = demo.screen.getByRole("button");
+  await expect(card).toContainText(texts["status_retrying"]!);
+  await card.click(); // and back, in the midst of it
+  await expect(demo.screen.locator(".message")).toHaveText(texts["ai_service_busy_retrying"]!);
+  await expect(demo.runNow).toBeVisible();
+  await demo.later.click();
+  await demo.runNow.click();
+  await expect(card).toContainText(texts["outcome_completed"]!);
+  await expect(demo.title()).toHaveCount(0);
+  await card.click();
+  await expect(demo.title()).toBeVisible();
+});
+
+test("later is there on an error, too", async ({ demo }) => {
+  await demo.open();
+  await demo.scenario("Bad key").click();
+  await expect(demo.screen.getByRole("alert")).toBeVisible();
+  await demo.later.click();
+  const texts = await demo.messages("en");
+  await expect(demo.screen.getByRole("button")).toContainText(texts["status_error"]!);
+  await demo.screen.getByRole("button").click();
+  await demo.screen.getByRole("button", { name: texts["ai_workload_retry_button"]! }).click();
+  await expect(demo.title()).toBeVisible();
+});
+
+test("after 30 s the spinner rests, and the text says that it takes longer", async ({ demo, page }) => {
+  await page.clock.install();
+  await demo.open();
+  await demo.scenario("Timeout").click();
+  await expect(demo.call(1, 1)).toHaveClass(/running/);
+  await page.clock.fastForward(30_000);
+  const texts = await demo.messages("en");
+  await expect(demo.screen.locator(".message")).toHaveText(texts["session_summary_taking_longer"]!);
+  await expect(demo.screen.locator(".spinner")).toHaveClass(/resting/);
+  await expect(demo.later).toBeVisible();
+  await expect(demo.runNow).toBeVisible(); // the stream goes on
+  await demo.runNow.click();
+  await expect(demo.title()).toBeVisible();
+});
+
+test("a text of one's own", async ({ demo, page }) => {
+  await demo.open();
+  await page.getByLabel("Text to summarize").fill("The library opens on Sunday from now on. Volunteers run the desk. The children’s corner has new shelves.");
+  await demo.scenario("Answers").click();
+  await expect(demo.screen.locator(".excerpt")).toContainText("The library opens");
+  await expect(demo.title()).toContainText("The library opens on Sunday");
+  await page.getByLabel("Phone’s language").selectOption("de");
+  await expect(page.getByLabel("Text to summarize")).toHaveValue(/^The library/); // one's own stays
+  await page.getByRole("button", { name: "Use the sample" }).click();
+  await expect(page.getByLabel("Text to summarize")).toHaveValue(/^Die Nachtschicht/);
+});
+
+test("a server that is away is told, and the user can try again", async ({ demo, page }) => {
+  await demo.open();
+  await page.route("**/api/v1/sessions/*/summary", (route) => (route.request().method() === "POST" ? route.abort() : route.continue()));
+  await demo.scenario("Answers").click();
+  const texts = await demo.messages("en");
+  await expect(demo.screen.getByRole("alert")).toContainText(texts["ai_workload_summary_error"]!);
+  await page.unroute("**/api/v1/sessions/*/summary");
+  await demo.screen.getByRole("button", { name: texts["ai_workload_retry_button"]! }).click();
+  await expect(demo.title()).toBeVisible();
+});
