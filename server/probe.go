@@ -12,6 +12,8 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"golang.org/x/time/rate"
+
+	"github.com/tidings/tidings/events"
 )
 
 // A probe is a stream about the way it takes: paced events, each with the time
@@ -122,7 +124,7 @@ func (s *Server) probeStream(c *gin.Context) {
 		return
 	}
 	defer release()
-	st, err := s.streams.admit(c.Request.Context(), Identity{})
+	st, err := s.streams.admit(c.Request.Context(), Identity{}, events.Topic{})
 	if err != nil {
 		s.fail(c, err)
 		return
