@@ -45,8 +45,10 @@ test-vectors: node ## the clients' common vectors alone
 
 race: test-go ## the same, by its usual name
 
-bench: tools ## the figures: latency and throughput, on a real Redis
+bench: tools ## the figures: latency, throughput, extra calls, on a real Redis
 	$(GO) test -tags bench -run '^TestFigures$$' -count 1 -v ./cmd/tidings
+	$(GO) test -run '^$$' -bench . ./events ./jobs ./jobs/gate
+	$(GO) run ./cmd/tidings drill --row amplification
 
 lint: ## formatting, vet, staticcheck and a tidy go.mod
 	@files=$$(gofmt -l .); if [ -n "$$files" ]; then printf 'gofmt these files:\n%s\n' "$$files" >&2; exit 1; fi

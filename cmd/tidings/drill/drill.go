@@ -161,11 +161,12 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	for _, row := range crowds {
 		show(r.try(ctx, row))
 	}
+	err := table.Flush()
 	r.report.Took = time.Since(r.report.Started).Round(time.Second).String()
 	if ctx.Err() != nil {
 		return r.report, context.Cause(ctx)
 	}
-	return r.report, table.Flush()
+	return r.report, err
 }
 
 // try runs a row. One that could not be run has not passed.

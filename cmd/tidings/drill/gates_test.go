@@ -152,7 +152,7 @@ func TestS4_58_GatesOfBrokenAnswersCanFail(t *testing.T) {
 // as many at a time as good answers have earned.
 func recovered() (evidence, []phase) {
 	e := evidence{row: "S4-57", set: quick()}
-	phases := []phase{{name: "before"}, {name: "outage"}, {name: "after"}}
+	phases := []phase{{name: "before", from: at(-2000)}, {name: "outage", from: at(-1000)}, {name: "after", from: start}}
 	for i := range 12 {
 		o := &op{ID: numbered("S4-57", i), Events: []event{{Event: "queued", At: at(0)}, {Event: "completed", At: at(100*i + 51)}}}
 		e.ops = append(e.ops, o)
@@ -188,7 +188,8 @@ func TestS4_57_GatesOfRecoveryCanFail(t *testing.T) {
 			}
 		}},
 		"no better than the outage": {evidence.usable, func(e *evidence, p []phase) {
-			p[1].ops[0].Events[1].Event = "completed"
+			e.ops = append(e.ops, p[1].ops...)
+			p[1].ops[0].Events[1] = event{Event: "completed", At: at(-500)}
 			p[2].ops[0].Events[1].Event = "error"
 		}},
 		"a wait without an end": {evidence.queueAge, func(e *evidence, p []phase) { e.calls[11].Arrived = at(121_000) }},
