@@ -116,7 +116,7 @@ func (r *runner) timeouts(ctx context.Context) ([]Line, error) {
 		}
 	}
 	queue := quick() // the queue's layer alone: each attempt's budget ends its one call
-	queue.calls, queue.attempts, queue.budget = 1, 4, 500*time.Millisecond
+	queue.calls, queue.attempts, queue.budget = 1, 4, 1500*time.Millisecond
 	stored := queue // and the allowance that is stored with the job
 	stored.allowance = 3
 	parts := []func() ([]Line, error){part(queue, "attempts", 4, hangs), part(stored, "call_allowance", 3, hangs)}
