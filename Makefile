@@ -16,7 +16,7 @@ help: ## list these targets
 run: ## start everything in one process; needs Go and nothing else
 	$(GO) run ./cmd/tidings dev
 
-test: tools lint test-go fuzz-short ## all checks that take minutes at most, on a real Redis
+test: tools lint test-go fuzz-short test-clients ## all checks that take minutes at most, on a real Redis
 
 # Tests in files with the build tag are slow as a whole; those of jobs go through
 # more cases with it.
@@ -30,7 +30,11 @@ test-slow: tools ## the tests that need minutes, with the race detector
 test-go: ## the Go tests
 	$(GOTEST) -timeout 15m -race ./...
 
-test-clients: tools node chromium ## build and test the clients and the demo page, against their contract server and a real one
+# The clients are tested against their contract server and the real program, the
+# web client also in a browser and through nginx.
+test-clients: export TIDINGS_PROGRAM := $(CURDIR)/bin/tidings
+test-clients: tools node chromium ## build and test the clients and the demo page, against their contract server and the real program
+	$(GO) build -o $(TIDINGS_PROGRAM) ./cmd/tidings
 	cd clients/contract && $(GO) vet ./... && $(GOTEST) ./...
 	cd clients/go && $(GO) vet ./... && $(GOTEST) -race ./...
 	cd clients/web && npm ci --no-audit --no-fund && npm run build && npm test
@@ -87,11 +91,11 @@ node:
 	    echo "The web client's tests need Node 20 or newer, with npm" >&2; exit 1; \
 	  fi
 
-# The demo page is clicked through in a browser that is installed; none is downloaded by npm.
+# The web client and the demo page are tested in a browser that is installed; none is downloaded by npm.
 chromium:
 	@for name in chromium chromium-browser google-chrome google-chrome-stable; do command -v $$name >/dev/null && exit 0; done; \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; \
 	  else \
-	    echo "The demo page's tests need a browser that is not here. Install: chromium (apt-get install chromium)" >&2; exit 1; \
+	    echo "The clients' tests need a browser that is not here. Install: chromium (apt-get install chromium)" >&2; exit 1; \
 	  fi

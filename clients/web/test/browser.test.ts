@@ -5,6 +5,7 @@ import { fileURLToPath } from "node:url";
 import { chromium, type Page } from "playwright-core";
 import ts from "typescript";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { chromiumArgs, chromiumPath } from "./chromium.js";
 import { journeys } from "./journeys.js";
 import { addressOf, startNginx, startProgram, startWay } from "./program.js";
 
@@ -33,10 +34,9 @@ const page = createServer((request, response) => {
   response.writeHead(404).end();
 });
 
-const executablePath = process.env["CHROMIUM"] ?? "/usr/bin/chromium";
 const program = await startProgram();
 const nginx = startNginx(program.url);
-const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
+const browser = await chromium.launch({ executablePath: chromiumPath(), args: chromiumArgs });
 
 beforeAll(() => new Promise<void>((resolve) => page.listen(0, "127.0.0.1", resolve)));
 afterAll(async () => {
