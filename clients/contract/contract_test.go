@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -62,7 +63,7 @@ func TestCasesAreWhole(t *testing.T) {
 // The clients' built-in texts are those of the server.
 func TestBuiltInTextsAreCurrent(t *testing.T) {
 	dir := t.TempDir()
-	for _, sub := range []string{"/go", "/web/src"} {
+	for _, sub := range []string{"/go", "/web/src", "/" + filepath.Dir(kotlinTexts)} {
 		if err := os.MkdirAll(dir+sub, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +71,7 @@ func TestBuiltInTextsAreCurrent(t *testing.T) {
 	if err := writeTexts("../../locales", dir); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"/go/fallback.json", "/web/src/built-in-texts.ts"} {
+	for _, name := range []string{"/go/fallback.json", "/web/src/built-in-texts.ts", "/" + kotlinTexts} {
 		want, err := os.ReadFile(dir + name)
 		if err != nil {
 			t.Fatal(err)

@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -77,7 +79,8 @@ func readTexts(file string) (map[string]string, error) {
 	return texts, lines.Err()
 }
 
-// writeTexts writes the clients' built-in texts: JSON for Go, a module for the web.
+// writeTexts writes the clients' built-in texts: JSON for Go, source for the web and
+// for Kotlin.
 func writeTexts(locales, clients string) error {
 	all, err := builtInTexts(locales)
 	if err != nil {
@@ -93,10 +96,33 @@ func writeTexts(locales, clients string) error {
 	for file, content := range map[string]string{
 		"go/fallback.json":          string(raw) + "\n",
 		"web/src/built-in-texts.ts": module,
+		kotlinTexts:                 kotlinSource(all),
 	} {
 		if err := os.WriteFile(filepath.Join(clients, filepath.FromSlash(file)), []byte(content), 0o644); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+const kotlinTexts = "kotlin/src/commonMain/kotlin/dev/tidings/client/BuiltInTexts.kt"
+
+// kotlinSource is a Kotlin file with the texts as a map.
+func kotlinSource(all map[string]map[string]string) string {
+	var b strings.Builder
+	b.WriteString("package dev.tidings.client\n\n" +
+		"// Made by the contract server's command texts from the server's language files.\n\n" +
+		"/** The texts an app cannot do without, by language and key. */\n" +
+		"internal val builtInTexts: Map<String, Map<String, String>> = mapOf(\n")
+	// Go's escapes are Kotlin's, as far as texts have any; only the dollar begins a template there.
+	literal := func(text string) string { return strings.ReplaceAll(strconv.Quote(text), "$", `\$`) }
+	for _, lang := range slices.Sorted(maps.Keys(all)) {
+		fmt.Fprintf(&b, "    %s to mapOf(\n", literal(lang))
+		for _, key := range appKeys() {
+			fmt.Fprintf(&b, "        %s to %s,\n", literal(key), literal(all[lang][key]))
+		}
+		b.WriteString("    ),\n")
+	}
+	b.WriteString(")\n")
+	return b.String()
 }

@@ -1,0 +1,237 @@
+package dev.tidings.client
+
+import kotlin.test.Test
+import kotlin.test.assertEquals
+import kotlin.test.assertFalse
+import kotlin.test.assertNotNull
+import kotlin.test.assertNull
+import kotlin.test.assertTrue
+import kotlin.time.Duration.Companion.hours
+import kotlin.time.Duration.Companion.milliseconds
+import kotlin.time.Duration.Companion.minutes
+import kotlin.time.Duration.Companion.seconds
+import kotlinx.coroutines.test.TestResult
+
+class ConnectionTest {
+    @Test
+    fun theWatchdogDropsASilentStream() = bubble {
+        val session = open()
+        val stream = nextStream()
+        pass(44.seconds)
+        stream.send(": heartbeat\n\n")
+        pass(44.seconds)
+        assertEquals(Connection.OPEN, session.statuses.value.connection, "a comment came 44 s ago")
+        pass(1.seconds)
+        assertEquals(Connection.RECONNECTING, session.statuses.value.connection, "nothing came for 45 s")
+        assertTrue(stream.isDropped)
+        next().reply(204)
+    }
+
+    @Test
+    fun theWatchdogCoversTheWaitForAnAnswer() = bubble {
+        open()
+        val start = now
+        val first = next() // never answered
+        next().reply(204)
+        assertTrue(first.isDropped, "the first request goes on")
+        assertBetween(46.seconds, 46250.milliseconds, now - start)
+    }
+
+    @Test
+    fun backoffDoublesAndIsStretchedAtRandom() = bubble {
+        open()
+        next().reply(503)
+        var isStretched = false
+        for (delay in listOf(1, 2, 4, 8, 16, 30, 30).map { it.seconds }) {
+            val start = now
+            next().reply(503)
+            val waited = now - start
+            assertBetween(delay, delay * 5 / 4, waited)
+            isStretched = isStretched || waited > delay
+        }
+        assertTrue(isStretched, "clients would come back all at once")
+    }
+
+    @Test
+    fun backoffStartsOverAfterAnEvent() = bubble {
+        open()
+        next().reply(503)
+        next().reply(503)
+        val stream = nextStream()
+        stream.event("processing")
+        stream.breakOff()
+        val start = now
+        next().reply(204)
+        assertBetween(1.seconds, 1250.milliseconds, now - start)
+    }
+
+    @Test
+    fun theServerSetsThePause() = bubble {
+        open()
+        val stream = nextStream()
+        stream.send("retry: 5000\n")
+        stream.end()
+        val start = now
+        next().reply(204)
+        assertBetween(5.seconds, 6250.milliseconds, now - start)
+    }
+
+    @Test
+    fun idleAsksAgainAfterExactlyTwoSeconds() = bubble {
+        open()
+        val stream = nextStream()
+        stream.event("idle")
+        stream.end()
+        val start = now
+        next().reply(204)
+        assertEquals(2.seconds, now - start)
+    }
+
+    @Test
+    fun nothingIsAskedAfterCompleted() = nothingIsAskedAfter("completed")
+
+    @Test
+    fun nothingIsAskedAfterError() = nothingIsAskedAfter("error")
+
+    private fun nothingIsAskedAfter(event: String) = bubble {
+        val session = open()
+        val stream = nextStream()
+        stream.event(event)
+        assertTrue(stream.isDropped, "the stream is still open")
+        session.foreground()
+        quiet(1.hours)
+    }
+
+    @Test
+    fun nothingIsAskedAfterARefusal() = bubble {
+        val session = open()
+        next().reply(403, """{"code":"forbidden"}""")
+        quiet(1.hours)
+        val status = session.statuses.value
+        assertEquals(Phase.ERROR, status.phase)
+        assertEquals("forbidden", status.problem?.code)
+    }
+
+    @Test
+    fun anOlderStreamIsNoLongerHeard() = bubble {
+        val session = open()
+        val old = nextStream()
+        old.send("id: 1\nevent: processing\ndata: {}\n\n")
+        // Both in one moment: what the old stream says has arrived when the new one is asked for.
+        val changing = session.foreground()
+        old.sendUnread("id: 2\nevent: completed\ndata: {}\n\n")
+        changing.join()
+        val request = next()
+        assertEquals("1", request.headers["Last-Event-ID"])
+        request.stream().send("id: 5\nevent: retrying\ndata: {}\n\n")
+        val status = session.statuses.value
+        assertEquals(Phase.RETRYING, status.phase)
+        assertEquals("5", status.lastEventId)
+    }
+
+    /** What was read together with an error is still told, every time. */
+    @Test
+    fun aCompletedRightBehindAnErrorCounts() = bubble {
+        repeat(20) {
+            val session = open()
+            nextStream().send("event: error\ndata: {}\n\nevent: completed\ndata: {}\n\n")
+            assertEquals(Phase.DONE, session.statuses.value.phase)
+        }
+    }
+
+    @Test
+    fun foregroundLeavesOneStream() = bubble {
+        val session = open()
+        val streams = List(50) {
+            nextStream().also { session.foreground().join() }
+        }
+        val last = nextStream()
+        assertEquals(0, streams.count { !it.isDropped }, "streams are still open")
+        assertFalse(last.isDropped)
+        quiet(40.seconds)
+    }
+
+    @Test
+    fun aLineWithoutEndEndsTheStream() = bubble {
+        val session = open()
+        val stream = nextStream()
+        stream.send("data: " + "x".repeat(SseParser.DEFAULT_LIMIT - 100))
+        assertEquals(Connection.OPEN, session.statuses.value.connection, "below the limit")
+        stream.send("x".repeat(100))
+        assertEquals(Connection.RECONNECTING, session.statuses.value.connection, "beyond the limit")
+    }
+
+    @Test
+    fun withoutATokenItTriesAgain(): TestResult {
+        var asked = 0
+        return bubble({ tokens = TokenSource { if (asked++ == 0) error("no network") else "good" } }) {
+            open()
+            assertEquals("Bearer good", next().headers["Authorization"])
+        }
+    }
+
+    @Test
+    fun aTokenIsRefreshedOnce(): TestResult {
+        val refreshes = mutableListOf<Boolean>()
+        return bubble({ tokens = TokenSource { refresh -> refreshes += refresh; "t${refreshes.size}" } }) {
+            val session = open()
+            next().reply(401)
+            val second = next()
+            assertEquals("Bearer t2", second.headers["Authorization"])
+            second.reply(401, """{"code":"unauthorized"}""")
+            quiet(1.hours)
+            assertEquals(listOf(false, true), refreshes)
+            assertEquals(401, session.statuses.value.problem?.status)
+        }
+    }
+
+    @Test
+    fun closeLeavesNothingRunning() = bubble {
+        val session = open()
+        val stream = nextStream()
+        stream.event("retrying", """{"attempt":1}""")
+        val last = session.statuses.value
+        session.close()
+        pass(1.seconds)
+        assertTrue(stream.isDropped, "the stream is still open")
+        session.foreground().join()
+        session.dismiss().join()
+        assertEquals(Answer.NotOffered, session.retry())
+        quiet(1.hours)
+        assertEquals(last, session.statuses.value)
+    }
+
+    @Test
+    fun theStreamIsAskedForAsTheServerExpects() = bubble({ language = "nb" }) {
+        open()
+        val request = next()
+        assertEquals("GET", request.method)
+        assertEquals("/api/v1/sessions/abc-123/summary/status", request.path)
+        assertEquals("text/event-stream", request.headers["Accept"])
+        assertEquals("identity", request.headers["Accept-Encoding"])
+        assertEquals("nb", request.headers["Accept-Language"])
+        assertNull(request.headers["Last-Event-ID"])
+        assertNull(request.headers["Authorization"])
+        assertNotNull(request.stream())
+        quiet(44.seconds)
+    }
+
+    @Test
+    fun anIdIsOnePartOfTheAddress() = bubble {
+        client.open("a/b ?ü", scope.backgroundScope)
+        assertEquals("/api/v1/sessions/a%2Fb%20%3F%C3%BC/summary/status", next().path)
+    }
+
+    @Test
+    fun streamsOutliveTheTimeoutOfTheAppsClient() = bubble {
+        val session = open()
+        val stream = nextStream()
+        repeat(30) {
+            pass(30.seconds)
+            stream.send(": heartbeat\n\n")
+        }
+        assertEquals(Connection.OPEN, session.statuses.value.connection)
+        assertFalse(stream.isDropped)
+        pass(1.minutes)
+    }
+}
