@@ -8,7 +8,7 @@ GO ?= go
 FUZZTIME ?= 5s
 GOTEST := $(GO) test
 
-.PHONY: help run test test-slow test-go test-clients test-vectors race bench lint fuzz-short tools node chromium
+.PHONY: help run test test-slow test-go test-clients test-vectors race bench lint fuzz-short tools node chromium jdk
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS=$$'\t' read -r name text; do printf '%-12s %s\n' "$$name" "$$text"; done
@@ -33,19 +33,21 @@ test-go: ## the Go tests
 # The clients are tested against their contract server and the real program, the
 # web client also in a browser and through nginx.
 test-clients: export TIDINGS_PROGRAM := $(CURDIR)/bin/tidings
-test-clients: tools node chromium ## build and test the clients and the demo page, against their contract server and the real program
+test-clients: tools node chromium jdk ## build and test the clients and the demo page, against their contract server and the real program
 	$(GO) build -o $(TIDINGS_PROGRAM) ./cmd/tidings
 	cd clients/contract && $(GO) vet ./... && $(GOTEST) ./...
 	cd clients/go && $(GO) vet ./... && $(GOTEST) -race ./...
 	cd clients/web && npm ci --no-audit --no-fund && npm run build && npm test
 	cd clients/web && npm run test:demo
+	cd clients/kotlin && mvn -B -ntp test
 
 # Other vectors: make test-vectors TIDINGS_VECTORS=/some/dir. A relative path
 # starts here and not where each client's tests run.
 test-vectors: export TIDINGS_VECTORS := $(abspath $(or $(TIDINGS_VECTORS),clients/vectors))
-test-vectors: node ## the clients' common vectors alone
+test-vectors: node jdk ## the clients' common vectors alone
 	cd clients/go && $(GOTEST) -count 1 -run '^TestVectors' .
 	cd clients/web && npm ci --no-audit --no-fund && npm run test:vectors
+	cd clients/kotlin && mvn -B -ntp test -Dtest=VectorsTest
 
 race: test-go ## the same, by its usual name
 
@@ -86,7 +88,7 @@ tools:
 	  fi
 
 node:
-	@major=$$(node --version 2>/dev/null | sed -E 's/^v([0-9]+).*/\1/'); \
+	@major=$$(node --version 2>/dev/null | sed -E 's/^v([0-9]+).*/\1/' || true); \
 	  if [ "$${major:-0}" -lt 20 ] || ! command -v npm >/dev/null; then \
 	    echo "The web client's tests need Node 20 or newer, with npm" >&2; exit 1; \
 	  fi
@@ -98,4 +100,14 @@ chromium:
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; \
 	  else \
 	    echo "The clients' tests need a browser that is not here. Install: chromium (apt-get install chromium)" >&2; exit 1; \
+	  fi
+
+# Maven fetches the Kotlin compiler itself.
+jdk:
+	@major=$$(javac -version 2>&1 | sed -nE 's/^javac ([0-9]+).*/\1/p' || true); \
+	  if [ "$${major:-0}" -ge 17 ] && command -v mvn >/dev/null; then exit 0; fi; \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends default-jdk-headless maven >/dev/null; \
+	  else \
+	    echo "The Kotlin client's tests need a JDK of 17 or newer and Maven. Install: default-jdk-headless maven (apt-get install default-jdk-headless maven)" >&2; exit 1; \
 	  fi

@@ -46,6 +46,7 @@ internal class Program private constructor(private val process: Process) : AutoC
         /** Builds the Go program whose package is in [directory]. */
         fun build(directory: String, name: String): Built {
             val file = File("target/$name").absoluteFile
+            file.parentFile.mkdirs()
             val go = ProcessBuilder("go", "build", "-C", directory, "-o", file.path, ".").redirectErrorStream(true).start()
             val output = go.inputStream.bufferedReader().readText()
             assertEquals(0, go.waitFor(), "cannot build $directory: $output")
