@@ -45,7 +45,9 @@ type Settings struct {
 }
 
 // Action is something the user does: retry, dismiss, foreground, cancel, submit,
-// document or texts.
+// document or texts; or nothing, to say how far the client is before the server
+// goes on. Some transports drop what they have not handed over when a connection
+// breaks, so a cut has to wait for that.
 type Action struct {
 	When map[string]any `json:"when"`
 	Do   string         `json:"do"`

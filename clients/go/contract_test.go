@@ -247,6 +247,8 @@ func (d *driver) act(t *testing.T, do, text string) map[string]any {
 	result := map[string]any{"result": do, "ok": true}
 	var err error
 	switch do {
+	case "nothing":
+		return nil
 	case "dismiss":
 		d.session.Dismiss()
 		return nil

@@ -105,6 +105,8 @@ async function act(subscription: StatusSubscription, texts: Texts, what: string,
     ({ result: what, ok: false, status, code, retry_after_ms: retryAfterMs });
   try {
     switch (what) {
+      case "nothing":
+        return null;
       case "dismiss":
         subscription.dismiss();
         return null;

@@ -151,6 +151,7 @@ private class Report(private val statuses: Channel<Status>) {
     /** Does what the user does and writes down what came of it. */
     suspend fun result(session: StatusSession, texts: Texts, what: String, text: String?) {
         val answer = when (what) {
+            "nothing" -> return
             "dismiss" -> return session.dismiss().join()
             "foreground" -> return session.foreground().join()
             "retry" -> session.retry().then { emptyMap() }

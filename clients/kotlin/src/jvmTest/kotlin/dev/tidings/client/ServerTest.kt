@@ -38,7 +38,7 @@ class ServerTest {
         val event = assertIs<StatusEvent.Retrying>(retrying.event)
         assertEquals(1, retrying.retryAttempt)
         assertEquals("queue", event.layer)
-        assertEquals("overloaded", event.reason)
+        assertEquals("unavailable", event.reason)
         assertTrue(assertNotNull(event.message).isNotEmpty())
         assertTrue(assertNotNull(event.retryIn) in Duration.ZERO..2.seconds, "${event.retryIn}")
         assertNotNull(retrying.nextTry)
