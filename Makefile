@@ -79,6 +79,7 @@ tools:
 	  command -v python3 >/dev/null || missing="$$missing python3"; \
 	  command -v nginx >/dev/null || missing="$$missing nginx"; \
 	  command -v curl >/dev/null || missing="$$missing curl"; \
+	  command -v chromium chromium-browser google-chrome >/dev/null || missing="$$missing chromium"; \
 	  command -v $${CC:-gcc} >/dev/null || missing="$$missing gcc libc6-dev"; \
 	  if [ -z "$$missing" ]; then exit 0; fi; \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \

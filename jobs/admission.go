@@ -109,8 +109,14 @@ func (s *Store) admit(ctx context.Context, p place, l Limits) (admission, error)
 }
 
 // leave takes a job out of the index; keep is how long its input stays, worked
-// how long it held a slot in all, 0 if that is not known.
+// how long it held a slot in all, 0 if that is not known. A job whose input
+// stays has failed, and operators will ask for it by its id.
 func (s *Store) leave(ctx context.Context, t events.Topic, job string, keep, worked time.Duration) error {
+	if keep > 0 {
+		if err := s.findable(ctx, t, job); err != nil {
+			return err
+		}
+	}
 	err := s.verbs["leave"].Run(ctx, s.client, indexKeys(), member(t, job), ms(keep), ms(worked), lookBack, ms(paceKeep)).Err()
 	if err != nil {
 		return storageError("leave", err)
@@ -163,7 +169,7 @@ func (s *Service) admit(ctx context.Context, t events.Topic, job string, bytes i
 	p := place{topic: t, job: job, bytes: bytes, within: deadline - s.Settings.Saving, hold: deadline + s.Store.keep.Input}
 	got, err := repeat(ctx, func() (admission, error) { return s.Store.admit(ctx, p, s.Limits) })
 	if err == nil && got.refused != "" {
-		s.Metrics.refused(t.Workload, got.refused)
+		s.Metrics.refused(job, t.Workload, got.refused)
 		err = refusal(got)
 	}
 	return got.replicated, err
@@ -202,7 +208,7 @@ func (s *Service) fits(w Workload, in Input, bytes int) error {
 		return nil
 	}
 	if n := in.leastTokens(); n > limit {
-		s.Metrics.refused(w.Name, tooLong)
+		s.Metrics.refused("", w.Name, tooLong)
 		return &Refusal{Code: CodeInputTooLong, Field: "input", Why: fmt.Sprintf("at least %d tokens, the limit is %d", n, limit)}
 	}
 	return nil

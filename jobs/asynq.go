@@ -206,6 +206,69 @@ func (q *Asynq) Workers(_ context.Context, queue string) (int, error) {
 	return n, nil
 }
 
+// Depth is how full a queue is.
+type Depth struct {
+	Queue                                       string
+	Pending, Active, Scheduled, Retry, Archived int64
+	Oldest                                      time.Duration // how long the oldest pending task has been waiting
+	Paused                                      bool
+}
+
+// Depths reads queues in two round trips. Asynq's own GetQueueInfo samples memory.
+func (q *Asynq) Depths(ctx context.Context, queues []string) ([]Depth, error) {
+	type counts struct {
+		ints [6]*redis.IntCmd
+		tail *redis.StringSliceCmd
+	}
+	pipe := q.o.Client.Pipeline()
+	asked := make([]counts, len(queues))
+	for i, name := range queues {
+		key := func(kind string) string { return asynqKey(name, kind) }
+		asked[i] = counts{ints: [6]*redis.IntCmd{pipe.LLen(ctx, key("pending")), pipe.LLen(ctx, key("active")), pipe.ZCard(ctx, key("scheduled")),
+			pipe.ZCard(ctx, key("retry")), pipe.ZCard(ctx, key("archived")), pipe.Exists(ctx, key("paused"))}, tail: pipe.LRange(ctx, key("pending"), -1, -1)}
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, queueError("depths", err)
+	}
+	depths, since := make([]Depth, len(queues)), map[int]*redis.StringCmd{}
+	pipe = q.o.Client.Pipeline()
+	for i, a := range asked {
+		n := a.ints
+		depths[i] = Depth{Queue: queues[i], Pending: n[0].Val(), Active: n[1].Val(), Scheduled: n[2].Val(), Retry: n[3].Val(), Archived: n[4].Val(), Paused: n[5].Val() > 0}
+		if tail := a.tail.Val(); len(tail) == 1 {
+			since[i] = pipe.HGet(ctx, asynqKey(queues[i], "t:"+tail[0]), "pending_since")
+		}
+	}
+	if len(since) == 0 {
+		return depths, nil
+	}
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return nil, queueError("depths", err)
+	}
+	for i, cmd := range since {
+		if ns := number(cmd.Val()); ns > 0 { // else it has been taken meanwhile
+			depths[i].Oldest = max(0, time.Since(time.Unix(0, ns)))
+		}
+	}
+	return depths, nil
+}
+
+// TopicOf is the session of a task that the queue still has; ErrTaskGone.
+func (q *Asynq) TopicOf(queue, id string) (events.Topic, error) {
+	info, err := q.inspector.GetTaskInfo(queue, id)
+	if errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound) {
+		return events.Topic{}, ErrTaskGone
+	}
+	if err != nil {
+		return events.Topic{}, queueError("find", err)
+	}
+	var p payload
+	if err := json.Unmarshal(info.Payload, &p); err != nil {
+		return events.Topic{}, ErrTaskGone // not one of ours
+	}
+	return events.ParseTopic(p.Topic)
+}
+
 // Sweep deletes tasks that have been in the archive for a day, at most 100 a
 // call. The archive's own scores tell since when: a task that an operator put
 // there may never have failed, and the inspector shows no other time.

@@ -135,7 +135,7 @@ func (a *attempt) after(ctx context.Context, c model.Call) {
 		a.report(ctx, a.held, gate.OK())
 	}
 	a.lines = append(a.lines, ledgerLine{Call: ptr(callLine(a.claim.Attempt, dependency, c))}.text())
-	a.w.Metrics.call(dependency, a.wl.Name, a.claim.Calls == 0 && c.N == 1, c)
+	a.w.Metrics.call(a.t.JobID, dependency, a.wl.Name, a.claim.Calls == 0 && c.N == 1, c)
 	if c.Cost != nil {
 		a.cost, a.paid = a.cost+*c.Cost, true
 	}

@@ -154,6 +154,6 @@ func (o *Outside) stopped(ctx context.Context, worker string, t Task, token stri
 	if err != nil || end.Code != "ok" {
 		return true, err
 	}
-	o.Metrics.ended(t.Topic.Workload, events.Outcome(end.Outcome), events.Reason(end.Reason))
+	o.Metrics.ended(t.JobID, t.Topic.Workload, events.Outcome(end.Outcome), events.Reason(end.Reason))
 	return true, o.Store.leave(ctx, t.Topic, t.JobID, s.InputRetention, 0)
 }

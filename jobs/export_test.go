@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -54,4 +55,9 @@ func Pace(ctx context.Context, c redis.UniversalClient, workload string) (mean, 
 	}
 	seen, err = c.HGet(ctx, key, "#"+workload).Float64()
 	return mean, seen, err
+}
+
+// Leave takes a job out of the index as its end does.
+func (s *Store) Leave(ctx context.Context, t events.Topic, job string, keep time.Duration) error {
+	return s.leave(ctx, t, job, keep, 0)
 }

@@ -13,6 +13,9 @@ import (
 // Metrics counts what happens to jobs. Labels are bounded: workload,
 // dependency, outcome, reason; never an id. A nil *Metrics counts nothing.
 type Metrics struct {
+	// Measures counts the same for the whole fleet and by cohort; may be nil.
+	Measures *Measures
+
 	admittedJobs *prometheus.CounterVec
 	refusedJobs  *prometheus.CounterVec
 	endedJobs    *prometheus.CounterVec
@@ -26,6 +29,7 @@ type Metrics struct {
 	unsafe       *prometheus.CounterVec
 	age          *prometheus.HistogramVec
 	callSeconds  *prometheus.HistogramVec
+	jobSeconds   *prometheus.HistogramVec
 }
 
 // NewMetrics registers the jobs' metrics.
@@ -56,24 +60,40 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			[]float64{.005, .01, .02, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}, "workload"),
 		callSeconds: histogram("call_seconds", "Duration of a request to the provider.",
 			[]float64{.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 30, 60}, "dependency"),
+		jobSeconds: histogram("job_seconds", "From a job's acceptance to its end, by outcome.",
+			[]float64{.1, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1200}, "workload", "outcome"),
 	}
 }
 
-func (m *Metrics) admitted(workload string) {
-	if m != nil {
-		m.admittedJobs.WithLabelValues(workload).Inc()
+func (m *Metrics) admitted(job, workload string, manual bool) {
+	if m == nil {
+		return
+	}
+	m.admittedJobs.WithLabelValues(workload).Inc()
+	m.Measures.add(job, workload, "admitted", 1)
+	if manual {
+		m.Measures.add(job, workload, "manual", 1)
 	}
 }
 
-func (m *Metrics) refused(workload, reason string) {
+// refused counts a submit by the id that its job would have had, "" for now.
+func (m *Metrics) refused(job, workload, reason string) {
 	if m != nil {
 		m.refusedJobs.WithLabelValues(workload, reason).Inc()
+		m.Measures.add(job, workload, "refused", 1)
 	}
 }
 
-func (m *Metrics) ended(workload string, o events.Outcome, r events.Reason) {
-	if m != nil {
-		m.endedJobs.WithLabelValues(workload, string(o), string(r)).Inc()
+func (m *Metrics) ended(job, workload string, o events.Outcome, r events.Reason) {
+	if m == nil {
+		return
+	}
+	took := max(0, time.Since(acceptedAt(job)))
+	m.endedJobs.WithLabelValues(workload, string(o), string(r)).Inc()
+	m.jobSeconds.WithLabelValues(workload, string(o)).Observe(took.Seconds())
+	m.Measures.add(job, workload, "ended/"+string(o), 1)
+	if o == events.OutcomeCompleted {
+		m.Measures.took(job, workload, "completion", took)
 	}
 }
 
@@ -101,16 +121,18 @@ func (m *Metrics) rescue(action string) {
 	}
 }
 
-func (m *Metrics) claimed(workload string, age time.Duration) {
+func (m *Metrics) claimed(job, workload string, age time.Duration) {
 	if m != nil {
 		m.age.WithLabelValues(workload).Observe(age.Seconds())
+		m.Measures.took(job, workload, "queue_age", age)
 	}
 }
 
-func (m *Metrics) call(dependency, workload string, first bool, c model.Call) {
+func (m *Metrics) call(job, dependency, workload string, first bool, c model.Call) {
 	if m == nil {
 		return
 	}
+	m.Measures.call(job, workload, first, c)
 	class, which := "ok", "no"
 	if c.Err != nil {
 		class = string(c.Err.Kind)

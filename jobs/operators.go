@@ -4,14 +4,27 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strconv"
+	"strings"
+	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tidings/tidings/events"
 	"github.com/tidings/tidings/jobs/gate"
 )
 
 // OperatorsOptions is what an Operators is made of.
 type OperatorsOptions struct {
 	Store *Store
+	Queue *Asynq
 	Gate  *gate.Gate
+	// Settings are those that Gate was made with.
+	Settings gate.Settings
+	// History is where transitions are read from.
+	History events.Log
+	// Measures are the fleet's.
+	Measures *Measures
 	// Dependency is the model that this process works with.
 	Dependency string
 	Log        *slog.Logger
@@ -27,6 +40,9 @@ func NewOperators(o OperatorsOptions) *Operators { return &Operators{o} }
 
 // Dependency is the model that this process works with.
 func (o *Operators) Dependency() string { return o.OperatorsOptions.Dependency }
+
+// Bounds are the gate's settings of this process.
+func (o *Operators) Bounds() gate.Settings { return o.Settings }
 
 // SwitchRetries turns the scope's retries off until order.Until, or on again.
 func (o *Operators) SwitchRetries(ctx context.Context, off bool, s gate.Scope, order gate.Order) error {
@@ -88,4 +104,142 @@ func refusedOrder(verb string, err error) error {
 		return &Refusal{Code: CodeInvalidField, Field: "for", Why: "up to 7d"}
 	}
 	return storageError(verb, err)
+}
+
+// Measured sums up what became of the jobs that were offered since window ago.
+func (o *Operators) Measured(ctx context.Context, window time.Duration) (Cohorts, error) {
+	return o.Measures.Window(ctx, window)
+}
+
+// Depths shows every queue.
+func (o *Operators) Depths(ctx context.Context) ([]Depth, error) {
+	return o.Queue.Depths(ctx, append(QueueNames(), OutsideQueue))
+}
+
+// Open is what has not ended.
+type Open struct {
+	Count      int64
+	InputBytes int64 // of failed jobs' inputs too
+	Jobs       []OpenJob
+}
+
+// OpenJob is an entry of the index of open jobs.
+type OpenJob struct {
+	Topic events.Topic
+	JobID string
+	Since time.Time // its acceptance, by its id
+}
+
+// Open counts the open jobs and names at most that many of them, in no order.
+func (o *Operators) Open(ctx context.Context, most int) (Open, error) {
+	keys, pipe := indexKeys(), o.Store.client.Pipeline()
+	count, bytes := pipe.ZCard(ctx, keys[0]), pipe.Get(ctx, keys[3])
+	var members *redis.StringSliceCmd
+	if most > 0 {
+		members = pipe.ZRange(ctx, keys[0], 0, int64(most)-1)
+	}
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return Open{}, storageError("open", err)
+	}
+	open := Open{Count: count.Val(), InputBytes: number(bytes.Val())}
+	if members == nil {
+		return open, nil
+	}
+	for _, m := range members.Val() {
+		t, job, err := parseMember(m)
+		if err != nil {
+			return open, err
+		}
+		open.Jobs = append(open.Jobs, OpenJob{Topic: t, JobID: job, Since: acceptedAt(job)})
+	}
+	return open, nil
+}
+
+// Find tells which session a job belongs to, by its id or its task's (<job>:<run>).
+// CodeNotFound when neither the queue nor the store knows it any more: the queue
+// keeps the tasks of jobs that completed for an hour and those of others for a
+// day, the store keeps the ids of jobs that failed, or that outside workers had,
+// as long as their records.
+func (o *Operators) Find(ctx context.Context, id string) (topic events.Topic, job string, err error) {
+	job, tail, _ := strings.Cut(id, ":")
+	text, err := o.Store.client.Get(ctx, jobKey(job)).Result()
+	switch {
+	case err == nil:
+		topic, err = events.ParseTopic(text)
+		return topic, job, err
+	case !errors.Is(err, redis.Nil):
+		return topic, job, storageError("find", err)
+	}
+	runs := []int{1, 2, 3}
+	if run, err := strconv.Atoi(tail); err == nil && run > 3 && run < 1000 {
+		runs = append(runs, run)
+	}
+	for _, queue := range append(QueueNames(), OutsideQueue) {
+		for _, run := range runs {
+			t, err := o.Queue.TopicOf(queue, Task{JobID: job, Run: run}.ID())
+			if err == nil || !errors.Is(err, ErrTaskGone) {
+				return t, job, err
+			}
+		}
+	}
+	return topic, job, &Refusal{Code: CodeNotFound}
+}
+
+// Overview is what is known of a session's workload: its newest job's record
+// and ledger, and every transition that is kept, oldest first. No material and no
+// output are in it.
+type Overview struct {
+	Topic       events.Topic
+	JobID       string
+	AcceptedAt  time.Time
+	DeadlineAt  time.Time
+	Attempts    int
+	MaxAttempts int
+	Calls       int // reserved, of Allowance
+	Allowance   int
+	Manual      int // manual retries in a row
+	Run         int
+	Dependency  string
+	Queue       string
+	Worker      string // empty: nobody has it
+	LeaseUntil  time.Time
+	NextRetryAt time.Time
+	NotBefore   time.Time
+	InputBytes  int64 // 0: not kept any more
+	Version     int64 // of the current document; 0: there is none
+	Ledger      Ledger
+	Transitions []events.Transition
+	Now         time.Time // Redis time
+}
+
+// Overview looks at a session's workload; CodeNotFound when nothing is known of it.
+func (o *Operators) Overview(ctx context.Context, t events.Topic) (Overview, error) {
+	pipe := o.Store.client.Pipeline()
+	record, input := pipe.HGetAll(ctx, t.Key("job")), pipe.StrLen(ctx, t.Key("input"))
+	version := pipe.HGet(ctx, t.Key("document"), "version")
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return Overview{}, storageError("overview", err)
+	}
+	transitions, _, _, err := o.History.After(ctx, t, 0)
+	if err != nil {
+		return Overview{}, err
+	}
+	r := record.Val()
+	if r["job"] == "" && len(transitions) == 0 {
+		return Overview{}, &Refusal{Code: CodeNotFound}
+	}
+	now, err := o.Store.now(ctx)
+	if err != nil {
+		return Overview{}, err
+	}
+	v := Overview{Topic: t, JobID: r["job"], AcceptedAt: fromMS(number(r["accepted"])), DeadlineAt: fromMS(number(r["deadline"])),
+		Attempts: int(number(r["attempts"])), MaxAttempts: int(number(r["max_attempts"])), Calls: int(number(r["calls"])),
+		Allowance: int(number(r["allowance"])), Manual: int(number(r["manual"])), Run: int(number(r["run"])), Dependency: r["dependency"],
+		Queue: r["queue"], Worker: r["worker"], LeaseUntil: fromMS(number(r["lease"])), NextRetryAt: fromMS(number(r["next_retry"])),
+		NotBefore: fromMS(number(r["not_before"])), InputBytes: input.Val(), Version: number(version.Val()), Transitions: transitions, Now: now}
+	var gone *Refusal
+	if v.Ledger, err = o.Store.ledger(ctx, t); err != nil && !errors.As(err, &gone) {
+		return Overview{}, err
+	}
+	return v, nil
 }

@@ -260,7 +260,7 @@ func (o *Outside) claim(ctx context.Context, worker string, t Task) (*Assignment
 		return nil, err
 	}
 	if got.Ended == "1" {
-		o.Metrics.ended(wl.Name, events.Outcome(got.Outcome), events.Reason(got.Reason))
+		o.Metrics.ended(t.JobID, wl.Name, events.Outcome(got.Outcome), events.Reason(got.Reason))
 		return nil, o.Store.leave(ctx, t.Topic, t.JobID, s.InputRetention, 0)
 	}
 	if got.Code != "claimed" {
@@ -285,7 +285,7 @@ func (o *Outside) claim(ctx context.Context, worker string, t Task) (*Assignment
 		return nil, err
 	}
 	if got.Attempt == 1 {
-		o.Metrics.claimed(wl.Name, s.DeadlineFor(wl.Long)-time.Duration(got.Deadline-got.Now)*time.Millisecond)
+		o.Metrics.claimed(t.JobID, wl.Name, s.DeadlineFor(wl.Long)-time.Duration(got.Deadline-got.Now)*time.Millisecond)
 	}
 	req := render(wl, t.Topic, got.Language, in)
 	o.Log.InfoContext(ctx, "attempt started outside", "job", t.JobID, "workload", wl.Name, "attempt", got.Attempt, "worker", worker)
@@ -442,7 +442,7 @@ func (o *Outside) settle(ctx context.Context, topic events.Topic, r Report, a ar
 	if got.Replay == "" { // a repeat counts nothing (S2-41)
 		o.Metrics.attempt(topic.Workload, got.Status)
 		if status.Terminal() {
-			o.Metrics.ended(topic.Workload, events.Outcome(got.Outcome), events.Reason(got.Reason))
+			o.Metrics.ended(r.JobID, topic.Workload, events.Outcome(got.Outcome), events.Reason(got.Reason))
 		}
 		o.Log.InfoContext(ctx, "attempt ended outside", "job", r.JobID, "workload", topic.Workload, "attempt", r.Attempt,
 			"worker", r.Worker, "status", got.Status, "outcome", got.Outcome, "reason", got.Reason)

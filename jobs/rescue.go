@@ -185,7 +185,7 @@ func (r *Rescuer) carryOut(ctx context.Context, e *entry, cure remedy) error {
 				return err
 			}
 		}
-		r.Metrics.ended(t.Topic.Workload, events.Outcome(got.Outcome), events.Reason(got.Reason))
+		r.Metrics.ended(t.JobID, t.Topic.Workload, events.Outcome(got.Outcome), events.Reason(got.Reason))
 		return r.Store.leave(ctx, t.Topic, t.JobID, r.Settings.InputRetention, 0)
 	case cure.action == "enqueue" && f.old != "":
 		// The crash came before the failed job's input could be taken off the count.

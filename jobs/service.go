@@ -117,10 +117,10 @@ func (s *Service) Submit(ctx context.Context, r Submit) (Accepted, error) {
 	}
 	switch got.Code {
 	case "created":
-		s.Metrics.admitted(w.Name)
+		s.Metrics.admitted(job, w.Name, false)
 		if got.Replaced != "" {
 			s.leave(ctx, r.Topic, got.Replaced, 0)
-			s.Metrics.ended(w.Name, events.OutcomeFailed, events.Cancelled)
+			s.Metrics.ended(got.Replaced, w.Name, events.OutcomeFailed, events.Cancelled)
 		}
 		if got.Old != "" {
 			s.leave(ctx, r.Topic, got.Old, 0) // its input has made way for the new one
@@ -213,7 +213,7 @@ func (s *Service) Retry(ctx context.Context, topic events.Topic) (Accepted, erro
 		} else {
 			s.stay(ctx, topic, job, size, since)
 		}
-		s.Metrics.admitted(w.Name)
+		s.Metrics.admitted(job, w.Name, true)
 		s.leave(ctx, topic, got.Old, 0)
 		s.enqueue(ctx, Task{Topic: topic, JobID: job, Run: 1, Queue: s.Outside.Queue(w)}, time.Time{})
 		s.Log.InfoContext(ctx, "job retried by hand", "job", job, "failed_job", got.Old, "workload", w.Name)
@@ -253,7 +253,7 @@ func (s *Service) Cancel(ctx context.Context, topic events.Topic) (Accepted, err
 		return Accepted{}, &Refusal{Code: CodeNotFound}
 	case got.Code == "cancelled":
 		s.leave(ctx, topic, got.JobID, 0)
-		s.Metrics.ended(topic.Workload, events.OutcomeFailed, events.Cancelled)
+		s.Metrics.ended(got.JobID, topic.Workload, events.OutcomeFailed, events.Cancelled)
 		s.Log.InfoContext(ctx, "job cancelled", "job", got.JobID, "workload", topic.Workload)
 	}
 	return Accepted{JobID: got.JobID, Status: events.Status(got.Status), Unreplicated: got.unreplicated}, nil

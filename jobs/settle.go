@@ -53,11 +53,11 @@ func (a *attempt) settle(ctx context.Context, res model.Response, err, cause err
 func (a *attempt) carryOut(ctx context.Context, got answer) Verdict {
 	switch events.Status(got.Status) {
 	case events.Completed:
-		a.w.Metrics.ended(a.wl.Name, events.OutcomeCompleted, "")
+		a.w.Metrics.ended(a.t.JobID, a.wl.Name, events.OutcomeCompleted, "")
 		a.w.leave(ctx, a.t, 0, got.worked())
 		return Done()
 	case events.Failed:
-		a.w.Metrics.ended(a.wl.Name, events.Outcome(got.Outcome), events.Reason(got.Reason))
+		a.w.Metrics.ended(a.t.JobID, a.wl.Name, events.Outcome(got.Outcome), events.Reason(got.Reason))
 		a.w.leave(ctx, a.t, a.w.Settings.InputRetention, got.worked())
 		return Final(got.Outcome + ": " + got.Reason)
 	}

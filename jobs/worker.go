@@ -209,7 +209,7 @@ func (w *Worker) Attempt(ctx context.Context, t Task) Verdict {
 		}
 		// ended, stale or gone: this task does not speak for its job any more.
 		if got.Ended == "1" {
-			w.Metrics.ended(wl.Name, events.Outcome(got.Outcome), events.Reason(got.Reason))
+			w.Metrics.ended(t.JobID, wl.Name, events.Outcome(got.Outcome), events.Reason(got.Reason))
 			keep := w.Settings.InputRetention
 			switch events.Outcome(got.Outcome) {
 			case events.OutcomeFailed: // it was the input that was missing
@@ -269,7 +269,7 @@ func (w *Worker) attempt(queue context.Context, t Task, wl Workload, token strin
 	a := &attempt{w: w, t: t, wl: wl, token: token, claim: c, start: time.Now()}
 	w.Log.InfoContext(ctx, "attempt started", "job", t.JobID, "workload", wl.Name, "attempt", c.Attempt, "run", t.Run)
 	if c.Attempt == 1 {
-		w.Metrics.claimed(wl.Name, w.Settings.DeadlineFor(wl.Long)-time.Duration(c.Deadline-c.Now)*time.Millisecond)
+		w.Metrics.claimed(t.JobID, wl.Name, w.Settings.DeadlineFor(wl.Long)-time.Duration(c.Deadline-c.Now)*time.Millisecond)
 	}
 	res, err := a.generate(work, input)
 	cause := context.Cause(work)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/tidings/tidings/events"
 	"github.com/tidings/tidings/jobs"
 	"github.com/tidings/tidings/jobs/gate"
 )
@@ -18,10 +19,17 @@ import (
 type Operators interface {
 	// Dependency is the model that this process works with.
 	Dependency() string
+	// Bounds are the gate's settings of this process.
+	Bounds() gate.Settings
 	SwitchRetries(ctx context.Context, off bool, s gate.Scope, order gate.Order) error
 	Switches(ctx context.Context) (gate.Switches, error)
 	PauseCalls(ctx context.Context, pause bool, dependency string, order gate.Order) error
 	Inspect(ctx context.Context, dependency string) (gate.State, error)
+	Measured(ctx context.Context, window time.Duration) (jobs.Cohorts, error)
+	Depths(ctx context.Context) ([]jobs.Depth, error)
+	Open(ctx context.Context, most int) (jobs.Open, error)
+	Find(ctx context.Context, id string) (topic events.Topic, job string, err error)
+	Overview(ctx context.Context, t events.Topic) (jobs.Overview, error)
 }
 
 // An operator's order, as the gate takes it.
@@ -48,6 +56,7 @@ func (s *Server) adminRoutes() http.Handler {
 	if s.o.Operators != nil {
 		e.GET("/admin/retries", s.retries)
 		e.PUT("/admin/retries", s.switchRetries)
+		e.GET("/admin/measures", s.measures)
 		e.GET("/admin/dependencies", s.dependencies)
 		// A dependency has slashes in its name, so what is wanted of it comes last.
 		e.GET("/admin/dependencies/*dependency", s.dependency)
@@ -117,7 +126,7 @@ func (s *Server) order(o *gate.Order, begins bool, length string) error {
 	}
 	d, ok := span(length)
 	if !ok {
-		return invalid("for", "how long, from 1s to 7d, such as 30m or 2h")
+		return invalid("for", "from 1s to 7d, such as 30m or 2h")
 	}
 	o.Until = s.o.Hub.Now().Add(d).UTC().Truncate(time.Second)
 	return nil
@@ -200,8 +209,34 @@ func (s *Server) pauseOrder(ctx context.Context, pause bool, name string, order 
 	return s.o.Operators.PauseCalls(ctx, pause, name, order)
 }
 
+// windows are those that measures can be asked for.
+func windows() map[string]time.Duration {
+	return map[string]time.Duration{"1h": time.Hour, "24h": 24 * time.Hour, "7d": 7 * 24 * time.Hour}
+}
+
+// measures tells what became of the jobs that were offered in a window.
+func (s *Server) measures(c *gin.Context) {
+	window, ok := windows()[c.DefaultQuery("window", "1h")]
+	if !ok {
+		s.fail(c, &problem{code: codeInvalidQuery, field: "window", hint: "1h, 24h or 7d"})
+		return
+	}
+	m, err := s.o.Operators.Measured(c.Request.Context(), window)
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	s.json(c, http.StatusOK, measuresJSON{From: stamp{m.From}, To: stamp{m.To}, All: m.All, Workloads: m.Workloads})
+}
+
 // The answers on the wire.
 type (
+	measuresJSON struct {
+		From      stamp                    `json:"from"`
+		To        stamp                    `json:"to"`
+		All       jobs.Measured            `json:"all"`
+		Workloads map[string]jobs.Measured `json:"workloads"`
+	}
 	orderJSON struct {
 		At         *stamp `json:"at,omitempty"`     // in the audit
 		Action     string `json:"action,omitempty"` // in the audit

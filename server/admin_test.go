@@ -19,10 +19,37 @@ type operatorsScript struct {
 	done     []string
 	switches gate.Switches
 	state    gate.State
+	cohorts  jobs.Cohorts
+	depths   []jobs.Depth
+	open     jobs.Open
+	topic    events.Topic
+	found    []string
+	overview jobs.Overview
 	err      error
+	unknown  error // of Find and Overview
+}
+
+func (o *operatorsScript) Measured(context.Context, time.Duration) (jobs.Cohorts, error) {
+	return o.cohorts, o.err
+}
+
+func (o *operatorsScript) Depths(context.Context) ([]jobs.Depth, error) { return o.depths, o.err }
+
+func (o *operatorsScript) Open(context.Context, int) (jobs.Open, error) { return o.open, o.err }
+
+func (o *operatorsScript) Find(_ context.Context, id string) (events.Topic, string, error) {
+	o.found = append(o.found, id)
+	return o.topic, id, o.unknown
+}
+
+func (o *operatorsScript) Overview(_ context.Context, t events.Topic) (jobs.Overview, error) {
+	o.found = append(o.found, t.String())
+	return o.overview, o.unknown
 }
 
 func (o *operatorsScript) Dependency() string { return "openai/gpt-x" }
+
+func (o *operatorsScript) Bounds() gate.Settings { return gate.Defaults() }
 
 func (o *operatorsScript) SwitchRetries(_ context.Context, off bool, s gate.Scope, order gate.Order) error {
 	o.note("retries", off, s.Dependency+"|"+s.Workload, order)
@@ -182,5 +209,24 @@ func TestS4_77_PermissionsAreNotGotRound(t *testing.T) {
 		if len(o.done) != 0 {
 			t.Errorf("carried out %q", o.done)
 		}
+	})
+}
+
+func TestS4_63_MeasuresAreToldByWindow(t *testing.T) {
+	officeHouse(t, func(t *testing.T, h *house, o *operatorsScript) {
+		two := 2.0
+		o.cohorts = jobs.Cohorts{From: at(aTime), To: at(aTime), All: jobs.Measured{Calls: 4, FirstCalls: 2, Amplification: &two}, Workloads: map[string]jobs.Measured{"summary": {}}}
+		for _, query := range []string{"", "?window=1h", "?window=24h", "?window=7d"} {
+			m := h.send(t, "http://ops/admin/measures"+query, "GET", "", login("right")).json(t)
+			all, _ := m["all"].(map[string]any)
+			summary, _ := m["workloads"].(map[string]any)["summary"].(map[string]any)
+			if m["from"] != aTime || all["amplification"] != 2.0 || all["calls"] != 4.0 {
+				t.Errorf("%s: %v", query, m)
+			}
+			if a, there := summary["usable_completion"]; a != nil || !there { // S4-66: null is not applicable
+				t.Errorf("without a denominator: %v", summary)
+			}
+		}
+		h.send(t, "http://ops/admin/measures?window=1y", "GET", "", login("right")).refused(t, "a year", 400, "invalid_query", "window")
 	})
 }

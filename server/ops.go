@@ -25,7 +25,10 @@ func (s *Server) opsRoutes() http.Handler {
 	mux.HandleFunc("GET /readyz", s.readyz)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.o.Metrics, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/ops", http.StatusSeeOther) })
-	mux.HandleFunc("GET /ops", s.opsPage)
+	if s.o.Operators != nil {
+		mux.Handle("/ops", s.admin(s.pageRoutes()))
+		mux.Handle("/ops/", s.admin(s.pageRoutes()))
+	}
 	mux.Handle("/queues", s.admin(s.queues()))
 	mux.Handle("/queues/", s.admin(s.queues()))
 	mux.Handle("/admin/", s.admin(s.adminRoutes()))
@@ -116,19 +119,6 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_, _ = w.Write(append(b, '\n')) // a probe that went away
-}
-
-func (s *Server) opsPage(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	page := `<!doctype html><html lang="en"><meta charset="utf-8"><title>Tidings</title>` +
-		`<style>body{font:16px/1.6 system-ui;max-width:40rem;margin:3rem auto;padding:0 1rem}</style>` +
-		`<h1>Tidings</h1><ul>` +
-		`<li><a href="/queues">Queues</a>: waiting, running, retrying and failed tasks</li>` +
-		`<li><a href="/metrics">Metrics</a></li>` +
-		`<li><a href="/readyz">Readiness</a>, <a href="/healthz">health</a></li>` +
-		`<li><a href="/debug/pprof/">Profiles</a></li>` +
-		`</ul></html>`
-	_, _ = w.Write([]byte(page)) // a reader that went away
 }
 
 // devModelCalls tells how many calls the simulated model has received.

@@ -152,7 +152,7 @@ func TestOpsPagesAndMetrics(t *testing.T) {
 		if strings.Contains(m, session) {
 			t.Error("a session's id is in the metrics")
 		}
-	}, func(o *Options) { o.AdminPassword = "p" })
+	}, func(o *Options) { o.AdminPassword, o.Operators = "p", &operatorsScript{} })
 }
 
 func TestReadiness(t *testing.T) {

@@ -27,6 +27,7 @@
 //	ops.go         health, readiness, metrics
 //	queues.go      the operators' login, the queue's web UI
 //	admin.go       what operators change: retries, calls to a dependency
+//	pages*.go      the operators' own pages, without scripts; pages has their files
 //
 // # A stream's life
 //
@@ -46,6 +47,7 @@ package server
 import (
 	"context"
 	"errors"
+	"html/template"
 	"log/slog"
 	"net/http"
 	"time"
@@ -126,8 +128,11 @@ type Server struct {
 	emitter *emitter
 	texts   *textBook
 	ready   *readiness
-	api     http.Handler
-	ops     http.Handler
+	pages   *template.Template
+	// delivery has one of the metrics alone, for the operators' page.
+	delivery *prometheus.Registry
+	api      http.Handler
+	ops      http.Handler
 	// leaving ends when the process goes down, and with it every wait of a worker.
 	leaving context.Context
 	leave   context.CancelFunc
@@ -160,6 +165,13 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	if s.texts, err = newTextBook(o.Texts); err != nil {
+		return nil, err
+	}
+	if s.pages, err = parsePages(); err != nil {
+		return nil, err
+	}
+	s.delivery = prometheus.NewRegistry()
+	if err := s.delivery.Register(s.metrics.delivery); err != nil {
 		return nil, err
 	}
 	s.render = newRenderer(o.Texts, o.Hub.Now)

@@ -142,7 +142,7 @@ func TestS4_77_TheKillSwitchHoldsForTheWholeFleet(t *testing.T) {
 
 	for text, args := range map[string][]string{
 		"the login was refused": {"retries", "show"},
-		"for: how long":         {"retries", "off", "--for", "9d"},
+		"for: from 1s to 7d":    {"retries", "off", "--for", "9d"},
 		"no such workload":      {"retries", "off", "--workload", "poems"},
 		"nobody answers at":     {"retries", "show", "--url", "http://127.0.0.1:1"},
 	} {

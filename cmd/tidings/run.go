@@ -47,6 +47,7 @@ func runService(ctx context.Context, mode string, s *settings, stdout, stderr io
 		}
 	})
 	standing.Go(func() { p.rescuer.Run(base) })
+	standing.Go(func() { p.measures.Run(base) })
 	if p.serves() {
 		standing.Go(func() { p.outside.Listen(base) })
 	}

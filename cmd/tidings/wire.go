@@ -55,6 +55,8 @@ type parts struct {
 	outside *jobs.Outside
 	escorts *jobs.Asynq // serves the queue of outside workers' jobs; nil: not here
 	server  *server.Server
+
+	measures *jobs.Measures
 }
 
 // works tells whether the process takes jobs from the queue.
@@ -90,6 +92,8 @@ func build(mode string, s *settings, stderr io.Writer) (p *parts, err error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	counts := jobs.NewMetrics(registry)
+	p.measures = jobs.NewMeasures(p.client, p.log)
+	counts.Measures = p.measures
 	observer, err := server.HubObserver(registry)
 	if err != nil {
 		return p, err
@@ -104,7 +108,8 @@ func build(mode string, s *settings, stderr io.Writer) (p *parts, err error) {
 	if s.retry.Cost > 0 && !priced(s) {
 		p.log.Warn("TIDINGS_JOB_COST does not hold: there is no price for the model; give one with TIDINGS_PRICES", "model", s.Model)
 	}
-	p.hub = events.NewHub(events.NewRedisLog(p.client, s.Retention), events.HubOptions{Observer: observer})
+	history := events.NewRedisLog(p.client, s.Retention)
+	p.hub = events.NewHub(history, events.HubOptions{Observer: observer})
 	store, err := jobs.NewStore(p.client, jobs.Keep{Job: s.Retention, Input: s.InputRetention, Document: s.DocumentRetention, Key: keepKey})
 	if err != nil {
 		return p, err
@@ -141,11 +146,15 @@ func build(mode string, s *settings, stderr io.Writer) (p *parts, err error) {
 		Store: store, Queue: p.queue, Settings: s.retry, Sweep: p.queue.Sweep, Metrics: counts, Log: p.log,
 		Name: name, Slots: slots(mode, s),
 	})
+	operators := jobs.NewOperators(jobs.OperatorsOptions{
+		Store: store, Queue: p.queue, Gate: tickets, Settings: s.gate, History: history, Measures: p.measures, Dependency: calls.Dependency(), Log: p.log,
+	})
+	jobs.NewGauges(registry, operators)
 	options := server.Options{
 		Hub: p.hub, Texts: texts, Logger: p.log, Metrics: registry,
 		Auth: auth, Origins: s.Origins, AdminPassword: s.AdminPassword,
 		Outside: p.outside, WorkerToken: s.WorkerToken,
-		Operators: jobs.NewOperators(jobs.OperatorsOptions{Store: store, Gate: tickets, Dependency: calls.Dependency(), Log: p.log}),
+		Operators: operators,
 		Heartbeat: s.Heartbeat, MaxAge: s.StreamMaxAge, Drain: s.Drain,
 		StreamLimit: s.StreamLimit, OwnerStreamLimit: s.OwnerStreams,
 		Queues: p.queue.WebUI("/queues", !s.QueuesWrite),
