@@ -73,7 +73,9 @@ fuzz-short: ## every fuzz target for FUZZTIME (5s), but the providers'
 	done
 
 # The tests start their own redis-server and nginx and the Python example, run
-# the curl pair that dev prints, and the race detector needs a C compiler. On Debian as root they are installed; elsewhere this says what to do.
+# the curl pair that dev prints, look at the operators' pages in Chromium, and the
+# race detector needs a C compiler. On Debian as root they are installed;
+# elsewhere this says what to do.
 tools:
 	@missing=; command -v redis-server >/dev/null || missing="redis-server"; \
 	  command -v python3 >/dev/null || missing="$$missing python3"; \
