@@ -129,7 +129,7 @@ func TestS4_64_CallsCountWhereTheirJobWasTakenIn(t *testing.T) {
 	inHouse(t, m, nil, func(t *testing.T, h *house) {
 		ms := h.measured()
 		h.start()
-		time.Sleep(10*time.Minute - 5*time.Second) // the bubble begins at a full hour
+		passed(10*time.Minute - 5*time.Second) // the bubble begins at a full hour
 		h.submit("some text to work on")
 		passed(40 * time.Second)
 		if h.last().Status != events.Completed {
@@ -140,11 +140,11 @@ func TestS4_64_CallsCountWhereTheirJobWasTakenIn(t *testing.T) {
 		if err != nil || len(keys) != 1 {
 			t.Errorf("cohorts %v %v", keys, err)
 		}
-		time.Sleep(45 * time.Minute)
+		passed(45 * time.Minute)
 		if a := h.window(ms, time.Hour).All; a.Calls != 2 || show(a.Amplification) != "2" {
 			t.Errorf("within the window %+v", a)
 		}
-		time.Sleep(20 * time.Minute)
+		passed(20 * time.Minute)
 		if a := h.window(ms, time.Hour).All; a.Calls != 0 || a.Offered != 0 {
 			t.Errorf("after it %+v", a)
 		}

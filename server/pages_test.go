@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tidings/tidings/events"
@@ -131,6 +132,7 @@ func TestAJobsPage(t *testing.T) {
 			Calls: []jobs.CallLine{{Attempt: 1, Call: 1, Dependency: "openai/gpt-x", Class: events.Overloaded, ProviderStatus: 529, WaitHintMS: 1500, Decision: "queue",
 				InputTokens: &in, CostUSD: &cost}}}}
 		time.Sleep(time.Hour) // what was sent is what was sent then
+		synctest.Wait()
 		text := string(h.doOps(t, "GET", "/ops/job?id=01JX", login("right")).body)
 		for _, want := range []string{"overloaded (529)", "12\u2009345", "0.2500", "unknown", "1.5 s", "Retrying in 30s (attempt 2/4)…", "&#34;retry_in_ms&#34;:30000", "newer job since 01JX"} {
 			if !strings.Contains(text, want) {
