@@ -76,12 +76,11 @@ fuzz-short: ## every fuzz target for FUZZTIME (5s), but the providers'
 # the curl pair that dev prints, look at the operators' pages in Chromium, and the
 # race detector needs a C compiler. On Debian as root they are installed;
 # elsewhere this says what to do.
-tools:
+tools: chromium
 	@missing=; command -v redis-server >/dev/null || missing="redis-server"; \
 	  command -v python3 >/dev/null || missing="$$missing python3"; \
 	  command -v nginx >/dev/null || missing="$$missing nginx"; \
 	  command -v curl >/dev/null || missing="$$missing curl"; \
-	  command -v chromium chromium-browser google-chrome >/dev/null || missing="$$missing chromium"; \
 	  command -v $${CC:-gcc} >/dev/null || missing="$$missing gcc libc6-dev"; \
 	  if [ -z "$$missing" ]; then exit 0; fi; \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
@@ -102,7 +101,7 @@ chromium:
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; \
 	  else \
-	    echo "The clients' tests need a browser that is not here. Install: chromium (apt-get install chromium)" >&2; exit 1; \
+	    echo "These tests need a browser that is not here. Install: chromium (apt-get install chromium)" >&2; exit 1; \
 	  fi
 
 # Maven fetches the Kotlin compiler itself.
