@@ -76,9 +76,9 @@ func TestI48_I49_AFrozenWorkerThaws(t *testing.T) {
 	}
 }
 
-// TestI23_I59_CancelledWhileTheCallIsInFlight: the end is told at once, also when
+// TestI23_I59_S4_52_CancelledWhileTheCallIsInFlight: the end is told at once, also when
 // the provider does not notice, and a late result is discarded.
-func TestI23_I59_CancelledWhileTheCallIsInFlight(t *testing.T) {
+func TestI23_I59_S4_52_CancelledWhileTheCallIsInFlight(t *testing.T) {
 	t.Parallel()
 	m := newGated(true)
 	l := newLine(t, m)
@@ -91,6 +91,9 @@ func TestI23_I59_CancelledWhileTheCallIsInFlight(t *testing.T) {
 		t.Fatalf("cancel: %+v %v", a, err)
 	}
 	l.told("queued 0/4", "processing 1/4 call 1/3", "error 1/4 failed cancelled retry=false")
+	if p.book.has("job cancelled", job) != 1 {
+		t.Error("the cancelling is not in the log")
+	}
 	m.answer("late")
 	p.late(job)
 	l.told("queued 0/4", "processing 1/4 call 1/3", "error 1/4 failed cancelled retry=false")

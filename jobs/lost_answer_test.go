@@ -194,10 +194,10 @@ func TestS4_55_TheRescuersAnswersAreLost(t *testing.T) {
 	}
 }
 
-// TestS4_56_ASettlementOfUnknownFate: the wait was stored, no answer ever came
+// TestS4_39_S4_56_ASettlementOfUnknownFate: the wait was stored, no answer ever came
 // back, and the worker gave up. Its task comes back at once; the stored time
 // holds all the same.
-func TestS4_56_ASettlementOfUnknownFate(t *testing.T) {
+func TestS4_39_S4_56_ASettlementOfUnknownFate(t *testing.T) {
 	t.Parallel()
 	l := newLine(t, modeltest.NewScripted(modeltest.Timeout(), good()))
 	l.setting.Plan = plan(t, "5s")

@@ -25,9 +25,9 @@ type lostQueue struct{ Queue }
 func (lostQueue) Enqueue(context.Context, Task, time.Time) error { return events.ErrUnavailable }
 func (lostQueue) RunNow(context.Context, Task) error             { return events.ErrUnavailable }
 
-// TestI94_ParallelTapsMakeOneJob: 20 taps at once, by submit with and without a
+// TestI94_S4_45_ParallelTapsMakeOneJob: 20 taps at once, by submit with and without a
 // key, and by retry.
-func TestI94_ParallelTapsMakeOneJob(t *testing.T) {
+func TestI94_S4_45_ParallelTapsMakeOneJob(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		s := b.service()
 		taps := func(tap func() (Accepted, error)) map[string]int {

@@ -47,9 +47,9 @@ func TestS4_28_NoTokenEndsTheAttemptThenTheJob(t *testing.T) {
 	})
 }
 
-// TestI92_APausedDependencyIsWaitedFor: the job says why and until when, burns no
+// TestS4_34_I92_APausedDependencyIsWaitedFor: the job says why and until when, burns no
 // attempt, and goes on by itself.
-func TestI92_APausedDependencyIsWaitedFor(t *testing.T) {
+func TestS4_34_I92_APausedDependencyIsWaitedFor(t *testing.T) {
 	m := modeltest.NewScripted(good())
 	inHouse(t, m, nil, func(t *testing.T, h *house) {
 		g := h.gated(wide())
@@ -73,6 +73,9 @@ func TestI92_APausedDependencyIsWaitedFor(t *testing.T) {
 		}
 		if m.Calls() != 1 {
 			t.Errorf("%d calls", m.Calls())
+		}
+		if n := len(h.queue.Starts()); n > 3 {
+			t.Errorf("it was looked after %d times in one wait", n)
 		}
 	})
 }

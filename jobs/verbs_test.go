@@ -344,7 +344,7 @@ func TestTheInputLivesAsLongAsItIsNeeded(t *testing.T) {
 	})
 }
 
-func TestS4_44_AKeyIsBoundToWhatItAskedFor(t *testing.T) {
+func TestS4_44_S4_45_AKeyIsBoundToWhatItAskedFor(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		key := idempotencyKey(b.topic, "k")
 		submit := func(job, print string) answer {

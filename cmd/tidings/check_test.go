@@ -28,7 +28,7 @@ func TestSelfChecksPass(t *testing.T) {
 	})
 }
 
-func TestCheckPrintsTheWorstCase(t *testing.T) {
+func TestS4_08_S4_09_CheckPrintsTheWorstCase(t *testing.T) {
 	for _, c := range []struct {
 		env  map[string]string
 		want []string

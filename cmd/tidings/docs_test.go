@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tidings/tidings/jobs/retry"
 )
 
 // What documents say about settings is made from the settings, and a link must
@@ -107,4 +109,59 @@ func TestLinksInDocumentsLeadSomewhere(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestS4_10_ThreeRetriesAreFourAttempts: who writes of three retries says in the
+// same breath that these are four attempts.
+func TestS4_10_ThreeRetriesAreFourAttempts(t *testing.T) {
+	retries, attempts := regexp.MustCompile(`(?i)\b(three|3) (queue )?retries\b`), regexp.MustCompile(`(?i)\b(four|4) attempts\b`)
+	said := 0
+	eachFile(t, func(name string, text []byte) {
+		switch filepath.Ext(name) {
+		case ".md", ".yaml", ".toml":
+		default:
+			return
+		}
+		for line := range strings.Lines(string(text)) {
+			if retries.MatchString(line) {
+				said++
+				if !attempts.MatchString(line) {
+					t.Errorf("%s: %s", name, line)
+				}
+			}
+		}
+	})
+	if said == 0 {
+		t.Error("docs/retries.md does not say what three retries are")
+	}
+	if s := retry.Defaults(); s.Attempts != 4 || s.Plan.String() != "30s,1m,2m" {
+		t.Errorf("%d attempts with waits of %s", s.Attempts, s.Plan)
+	}
+}
+
+// TestS4_49_NobodyPromisesExactlyOnce: where the words stand, there or in the
+// heading above them is that it is not promised.
+func TestS4_49_NobodyPromisesExactlyOnce(t *testing.T) {
+	words := regexp.MustCompile(`(?i)exactly[- ]once`)
+	said := 0
+	eachFile(t, func(name string, text []byte) {
+		if filepath.Ext(name) != ".md" {
+			return
+		}
+		heading := ""
+		for line := range strings.Lines(string(text)) {
+			if strings.HasPrefix(line, "#") {
+				heading = line
+			}
+			if words.MatchString(line) {
+				said++
+				if !strings.Contains(line+heading, "not promised") {
+					t.Errorf("%s: %s", name, line)
+				}
+			}
+		}
+	})
+	if said == 0 {
+		t.Error("no document says that exactly-once execution is not promised")
+	}
 }

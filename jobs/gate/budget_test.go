@@ -13,7 +13,7 @@ import (
 	"github.com/tidings/tidings/jobs/retry"
 )
 
-func TestBudget_S4_14_I_84_I_88_ExtraCallsTakeTokens(t *testing.T) {
+func TestBudget_S4_11_S4_14_I_84_I_88_ExtraCallsTakeTokens(t *testing.T) {
 	each(t, func(w *world) {
 		g := w.gate(slow())
 		for range 10 {

@@ -15,7 +15,7 @@ import (
 )
 
 // S4-32, S4-33: asked, sent, recorded, and only then is a wait announced.
-func TestHooksAreCalledInOrder(t *testing.T) {
+func TestS4_32_S4_33_HooksAreCalledInOrder(t *testing.T) {
 	var log []string
 	a := defaults()
 	a.hooks = model.Hooks{
@@ -81,7 +81,7 @@ func TestS3_24_FailedCallsCostToo(t *testing.T) {
 }
 
 // S4-58: partial output is never served, whatever a provider hands over.
-func TestPartialOutputIsDropped(t *testing.T) {
+func TestS4_40_PartialOutputIsDropped(t *testing.T) {
 	cut := modeltest.Cut()
 	cut.Content = []byte(`{"text":"half a`)
 	o := play(t, defaults(), cut)
@@ -133,7 +133,7 @@ func TestWaitingDoesNotLengthenThePause(t *testing.T) {
 }
 
 // S4-07: time is checked again after each pause. Slow hooks can use it up.
-func TestTimeIsCheckedAgainAfterThePause(t *testing.T) {
+func TestS4_07_TimeIsCheckedAgainAfterThePause(t *testing.T) {
 	a := defaults()
 	a.hooks.Waiting = func(context.Context, int, time.Duration, *model.Error) error {
 		time.Sleep(36 * time.Second)

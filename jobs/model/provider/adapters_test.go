@@ -54,7 +54,7 @@ func (timeout) Temporary() bool { return true }
 // S0-20, I-72, I-76: the SDK's own retries are off. The real SDK over a counting
 // transport sends one request, whatever comes back, also when the answer asks it
 // to try again.
-func TestSDKsNeverRepeat(t *testing.T) {
+func TestS4_26_S4_27_SDKsNeverRepeat(t *testing.T) {
 	status := func(code int, headers ...string) carried {
 		return func(*http.Request) (*http.Response, error) {
 			h := http.Header{"Content-Type": {"application/json"}}

@@ -1,0 +1,216 @@
+package jobs_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tidings/tidings/events"
+	"github.com/tidings/tidings/jobs"
+	"github.com/tidings/tidings/jobs/gate"
+	"github.com/tidings/tidings/jobs/model"
+	"github.com/tidings/tidings/jobs/model/modeltest"
+)
+
+// TestS4_01_S4_02_S4_06_OneDeadlineFromAcceptance: wherever the time goes, the job
+// ends by what was told when it was accepted, and a call never gets what saving
+// needs.
+func TestS4_01_S4_02_S4_06_OneDeadlineFromAcceptance(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		nobody  time.Duration // works for so long
+		paused  time.Duration // by an operator
+		steps   []modeltest.Step
+		outcome events.Outcome
+		calls   []time.Duration // what each call was given
+	}{
+		{"all of it in the queue", 11 * time.Minute, 0, []modeltest.Step{good()}, events.OutcomeDeadlineExceeded, nil},
+		{"nearly all of it in the queue, then a call that hangs", 575 * time.Second, 0, []modeltest.Step{modeltest.Hang()},
+			events.OutcomeDeadlineExceeded, []time.Duration{20 * time.Second}},
+		{"nearly all of it in the queue, then good", 575 * time.Second, 0, []modeltest.Step{good().After(19 * time.Second)},
+			events.OutcomeCompleted, []time.Duration{20 * time.Second}},
+		{"only what saving needs is left", 596 * time.Second, 0, []modeltest.Step{good()}, events.OutcomeDeadlineExceeded, nil},
+		{"in the provider's waits", 0, 0, []modeltest.Step{modeltest.RateLimited(400 * time.Second)},
+			events.OutcomeDeadlineExceeded, []time.Duration{30 * time.Second, 30 * time.Second}},
+		{"in calls and waits", 300 * time.Second, 0, []modeltest.Step{modeltest.Hang()},
+			events.OutcomeDeadlineExceeded, []time.Duration{30 * time.Second, 30 * time.Second, 30 * time.Second}},
+		{"at the gate", 0, 599 * time.Second, []modeltest.Step{good()}, events.OutcomeAdmissionDenied, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := modeltest.NewScripted(tt.steps...)
+			inHouse(t, m, nil, func(t *testing.T, h *house) {
+				if tt.paused > 0 {
+					g := h.gated(wide())
+					if err := g.Pause(t.Context(), "scripted", gate.Order{Owner: "ops", Until: time.Now().Add(tt.paused)}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				h.submit("some text to work on")
+				deadline := h.last().At.Add(h.setting.Deadline)
+				passed(tt.nobody)
+				h.start()
+				passed(time.Hour)
+				all := h.history()
+				for _, n := range all {
+					if !n.DeadlineAt.Equal(deadline) {
+						t.Errorf("%s is told with the deadline %s, want %s", n.Status, n.DeadlineAt, deadline)
+					}
+				}
+				end := all[len(all)-1]
+				if end.Outcome != tt.outcome {
+					t.Errorf("told\n%s", story(all))
+				}
+				if tt.nobody < h.setting.Deadline && end.At.After(deadline) {
+					t.Errorf("ended %s after its deadline", end.At.Sub(deadline))
+				}
+				var given []time.Duration
+				for _, c := range m.Received() {
+					given = append(given, c.Timeout.Round(time.Second))
+					if last := c.At.Add(c.Timeout); last.After(deadline.Add(-h.setting.Saving)) {
+						t.Errorf("a call may take until %s before the deadline", deadline.Sub(last))
+					}
+				}
+				if len(given) != len(tt.calls) {
+					t.Fatalf("calls were given %s, want %s\n%s", given, tt.calls, story(all))
+				}
+				for i := range given {
+					if given[i] != tt.calls[i] {
+						t.Errorf("call %d was given %s, want %s", i+1, given[i], tt.calls[i])
+					}
+				}
+			})
+		})
+	}
+}
+
+// limits is a model that notes how its calls' time limits read.
+type limits struct {
+	model.Provider
+	mu   sync.Mutex
+	seen []string
+}
+
+func (l *limits) Generate(ctx context.Context, r model.Request) (model.Response, error) {
+	end, _ := ctx.Deadline()
+	l.mu.Lock()
+	l.seen = append(l.seen, end.String())
+	l.mu.Unlock()
+	return l.Provider.Generate(ctx, r)
+}
+
+// TestS4_03_TheLimitOfACallIsMonotonic: Go's times carry a reading of the
+// monotonic clock ("m=") unless something has made them anew from a date.
+func TestS4_03_TheLimitOfACallIsMonotonic(t *testing.T) {
+	t.Parallel()
+	seen := &limits{Provider: modeltest.NewScripted(good())}
+	l := newLine(t, seen)
+	for _, deadline := range []time.Duration{l.setting.Deadline, 12 * time.Second} { // the second is the job's own
+		p := l.process(nil)
+		p.service.Settings.Deadline = deadline
+		p.work().submit("text for " + deadline.String())
+		l.becomes("completed", func(n events.Transition) bool {
+			return n.Status == events.Completed && n.DeadlineAt.Sub(n.At) > deadline-10*time.Second
+		})
+	}
+	if len(seen.seen) == 0 {
+		t.Fatal("no call")
+	}
+	for _, end := range seen.seen {
+		if !strings.Contains(end, " m=") {
+			t.Errorf("a call ends at %s, which moves with the wall clock", end)
+		}
+	}
+}
+
+// TestS4_04_ProcessesNeedNotAgreeOnTheTime: what passes between them is a time of
+// Redis, and what is left of it is told with the claim.
+func TestS4_04_ProcessesNeedNotAgreeOnTheTime(t *testing.T) {
+	for _, off := range []time.Duration{-3 * time.Hour, 0, 3 * time.Hour} {
+		m := modeltest.NewScripted(good())
+		inHouse(t, m, nil, func(t *testing.T, h *house) {
+			redis := time.Now().Add(off)
+			h.redis.SetTime(redis)
+			a := h.submit("some text to work on")
+			h.redis.SetTime(redis.Add(580 * time.Second))
+			h.worker.Attempt(t.Context(), jobs.Task{Topic: h.topic, JobID: a.JobID, Run: 1, Queue: "summary"})
+			if l := h.last(); l.Status != events.Completed {
+				t.Fatalf("off by %s: %+v", off, l)
+			}
+			if got := m.Received()[0].Timeout.Round(time.Second); got != 15*time.Second {
+				t.Errorf("off by %s: the call was given %s, want what 20 s leave after saving", off, got)
+			}
+		})
+	}
+}
+
+// TestS4_05_S4_12_S4_13_ARestartMovesNothing: who and what it is and until when
+// stand in the record before the first call, and no worker's death moves them.
+func TestS4_05_S4_12_S4_13_ARestartMovesNothing(t *testing.T) {
+	m := modeltest.NewScripted(modeltest.Hang())
+	inHouse(t, m, nil, func(t *testing.T, h *house) {
+		defer h.member("healer").rescue()()
+		job := h.submit("some text to work on").JobID
+		kept := []string{"job", "fingerprint", "accepted", "deadline", "allowance", "max_attempts", "max_calls"}
+		var first map[string]string
+		for n := range 3 {
+			doomed := h.member("doomed")
+			defer doomed.close()
+			h.work(doomed)
+			for m.Calls() == n {
+				passed(time.Second)
+			}
+			record, err := h.store.Record(t.Context(), h.topic)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if first == nil {
+				first = record
+			}
+			for _, field := range kept {
+				if record[field] == "" || record[field] != first[field] {
+					t.Errorf("at call %d %s is %q, at first %q", n+1, field, record[field], first[field])
+				}
+			}
+			if record["calls"] != itoa(int64(n+1)) || record["job"] != job {
+				t.Errorf("at call %d the record has %s calls", n+1, record["calls"])
+			}
+			doomed.life.kill()
+			passed(crashBound)
+		}
+	})
+}
+
+// TestS4_31_AnotherModelIsAnotherAttempt: a job that goes on with another model,
+// as when a process with another setting takes it, counts on, and its ledger says
+// who was asked.
+func TestS4_31_AnotherModelIsAnotherAttempt(t *testing.T) {
+	m := modeltest.NewScripted(modeltest.Timeout())
+	inHouse(t, m, nil, func(t *testing.T, h *house) {
+		h.start()
+		h.submit("some text to work on")
+		passed(10 * time.Second)
+		other := renamed{modeltest.NewScripted(good()), "another"}
+		h.worker.Model = model.NewRetrying(other, h.setting, rand.New(rand.NewPCG(1, 2)).Float64)
+		passed(time.Minute)
+		end := h.last()
+		record, err := h.store.Record(t.Context(), h.topic)
+		if err != nil || end.Status != events.Completed || end.Attempt != 2 || record["calls"] != "2" {
+			t.Errorf("%v calls, %v\n%s", record["calls"], err, story(h.history()))
+		}
+		ledger, err := h.service.Attempts(t.Context(), h.topic)
+		if err != nil || len(ledger.Calls) != 2 || ledger.Calls[0].Dependency != "scripted" || ledger.Calls[1].Dependency != "another" {
+			t.Errorf("ledger %+v %v", ledger.Calls, err)
+		}
+	})
+}
+
+// renamed is a model under another name.
+type renamed struct {
+	model.Provider
+	name string
+}
+
+func (r renamed) Dependency() string { return r.name }
