@@ -71,14 +71,29 @@ func parseRedisURL(raw string) (redisTarget, error) {
 // a minute.
 const lookAgain = 2 * time.Second
 
+// dials is how often a connection is tried before a command counts as failed.
+// go-redis tries five times with 100 ms in between, in each of its four tries at a
+// command, and we try the command once more ourselves: callers would hear of a
+// Redis that is away after 4 s. Where another server may take over, a second look
+// costs little.
+func dials(set, ours int) int {
+	if set > 0 { // in the URL
+		return set
+	}
+	return ours
+}
+
 // open makes the client. It does not connect yet.
 func (t redisTarget) open() redis.UniversalClient {
 	switch {
 	case t.sentinel != nil:
+		t.sentinel.DialerRetries = dials(t.sentinel.DialerRetries, 2)
 		return redis.NewFailoverClient(t.sentinel)
 	case t.cluster != nil:
+		t.cluster.DialerRetries = dials(t.cluster.DialerRetries, 2)
 		return redis.NewClusterClient(t.cluster)
 	default:
+		t.single.DialerRetries = dials(t.single.DialerRetries, 1)
 		return redis.NewClient(t.single)
 	}
 }

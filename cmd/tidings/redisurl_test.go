@@ -81,6 +81,16 @@ func TestRedisTargetOpensTheRightClient(t *testing.T) {
 		if got := fmt.Sprintf("%T", c); got != want {
 			t.Errorf("%s opens a %s, want %s", raw, got, want)
 		}
+		tries := 0
+		switch c := c.(type) {
+		case *redis.Client:
+			tries = c.Options().DialerRetries
+		case *redis.ClusterClient:
+			tries = c.Options().DialerRetries
+		}
+		if tries < 1 || tries > 2 { // go-redis's five make callers wait
+			t.Errorf("%s is dialled %d times before a command counts as failed", raw, tries)
+		}
 		if cluster, ok := c.(*redis.ClusterClient); ok && cluster.Options().ClusterStateReloadInterval != lookAgain {
 			t.Errorf("a cluster's client looks for new masters every %s", cluster.Options().ClusterStateReloadInterval)
 		}
