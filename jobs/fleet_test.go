@@ -37,6 +37,9 @@ func (h *house) member(name string) *member {
 		Addr:                  "127.0.0.1:0",
 		Dialer:                func(context.Context, string, string) (net.Conn, error) { return h.redis.Dial() },
 		ContextTimeoutEnabled: true, MaxRetries: -1,
+		// Never full: who waits for a connection takes a timer that go-redis keeps for
+		// the next one to wait, who may be in another bubble.
+		PoolSize:                 10_000,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 	m.client.AddHook(m.life)
