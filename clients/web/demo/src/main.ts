@@ -4,6 +4,7 @@ import { History } from "./history.js";
 import { Phone } from "./phone.js";
 import { RawStream } from "./raw-stream.js";
 import { sampleOf } from "./samples.js";
+import { plannedSeconds } from "./seconds.js";
 import { scenarioOf, type Scenario } from "./scenarios.js";
 import { Timeline } from "./timeline.js";
 import { startThemes } from "./theme.js";
@@ -152,8 +153,8 @@ function newsOf(e: StatusEvent): string {
     case "queued": return e.reason === "run_by_user" ? "Not waiting any longer." : "Waiting for a worker.";
     case "processing": return `Attempt ${e.attempt}, call ${e.call}: the model is at work.`;
     case "retrying": return e.layer === "queue"
-      ? `Attempt ${e.attempt} failed. The queue starts attempt ${e.nextAttempt} in ${Math.round((e.retryInMs ?? 0) / 1000)} s.`
-      : `Call ${e.call} failed. Call ${e.nextCall} follows after a short pause.`;
+      ? `Attempt ${e.attempt} failed. The queue starts attempt ${e.nextAttempt} in ${plannedSeconds(e.retryInMs ?? 0)} s.`
+      : `Call ${e.call} failed. Call ${e.nextCall} follows in ${((e.retryInMs ?? 0) / 1000).toFixed(1)} s.`;
     case "completed": return "Completed: the summary is stored, and on the phone.";
     case "error": return e.canRetry ? "Ended with an error that the user may retry." : "Ended with an error.";
     default: return "";

@@ -1,6 +1,9 @@
 import "@tidings/client/tidings-error";
 import type { Document, StatusSubscription, SummaryStatus, Texts } from "@tidings/client";
 import { element, setText } from "./element.js";
+import { plannedSeconds, secondsLeft } from "./seconds.js";
+
+const BLINK_MS = 2_000; // a shorter wait is over before a countdown is read
 
 /** What the phone may ask of the page. */
 export interface PhoneActions {
@@ -109,8 +112,8 @@ export class Phone {
         const countdown = this.#screen.querySelector<HTMLElement>(".countdown")!;
         const tick = () => {
           const ms = this.#subscription?.retryInMs() ?? null;
-          countdown.hidden = s.phase !== "retrying" || ms === null || s.event?.layer !== "queue" && ms < 1;
-          if (ms !== null) setText(countdown, this.#seconds(Math.ceil(ms / 1000)));
+          countdown.hidden = s.phase !== "retrying" || ms === null || (s.event?.retryInMs ?? 0) < BLINK_MS;
+          if (ms !== null) setText(countdown, this.#seconds(secondsLeft(ms, plannedSeconds(s.event?.retryInMs ?? 0))));
         };
         this.#tick = tick;
         tick();

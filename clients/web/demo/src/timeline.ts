@@ -1,4 +1,5 @@
 import { element, setText } from "./element.js";
+import { plannedSeconds, secondsLeft } from "./seconds.js";
 import type { Attempt, Call, History, Wait } from "./history.js";
 
 const words: Readonly<Record<string, string>> = {
@@ -73,13 +74,13 @@ export class Timeline {
     if (!wait) return row;
     const fill = element("span", { class: "fill" });
     const left = element("span", { class: "left" });
-    const total = Math.round((wait.until - wait.from) / 1000);
+    const total = plannedSeconds(wait.until - wait.from);
     const button = element("button", { type: "button", class: "run-now", "aria-label": `Run now: attempt ${n + 1}` }, "Run now");
     button.addEventListener("click", this.#runNow);
     row.append(element("div", { class: "body" },
       element("span", { class: "name" }, wait.over === "run_now" ? "The user did not wait" : wait.over ? `The queue waited ${total} s` : "The queue waits"),
       element("span", { class: "track" }, fill), left, wait.over ? null : button));
-    this.#follow(wait, fill, (ms) => setText(left, wait.over ? "" : `${Math.ceil(ms / 1000)} s left of ${total}`));
+    this.#follow(wait, fill, (ms) => setText(left, wait.over ? "" : `${secondsLeft(ms, total)} s left of ${total}`));
     return row;
   }
 
