@@ -4,8 +4,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** Builds the program whose page is tested. Returns what clears it away. */
+/** Builds the program whose page is tested, unless make has. Returns what clears it away. */
 export default function build(): () => void {
+  const built = process.env["TIDINGS_PROGRAM"];
+  if (built) {
+    process.env["TIDINGS_BINARY"] = built;
+    return () => {};
+  }
   const dir = mkdtempSync(join(tmpdir(), "tidings-demo-"));
   const binary = join(dir, "tidings");
   execFileSync("go", ["build", "-o", binary, "./cmd/tidings"], {
