@@ -20,6 +20,7 @@ import (
 // other has been found out when they were read.
 func check(ctx context.Context, c *checkCommand, out io.Writer) int {
 	printWorst(out, &c.settings)
+	printInventory(out, &c.settings)
 	if !c.DryRun {
 		return 0
 	}

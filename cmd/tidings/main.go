@@ -22,6 +22,7 @@
 //	doctor.go    what proxies do to streams, check by check
 //	trip.go      one probe stream, as it came
 //	check.go     the worst case, and checks without a key
+//	inventory.go who repeats what
 //	operate.go   what operators do from a terminal
 //	drill.go     the drill's command; the package drill is the rest of it
 package main
