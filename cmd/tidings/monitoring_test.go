@@ -1,0 +1,216 @@
+package main
+
+import (
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.yaml.in/yaml/v4"
+
+	"github.com/tidings/tidings/events"
+	"github.com/tidings/tidings/events/eventstest"
+	"github.com/tidings/tidings/jobs"
+	"github.com/tidings/tidings/locales"
+	"github.com/tidings/tidings/server"
+)
+
+// The dashboard and the alert rules are only of use while they name what is
+// there: each metric, each label, each section of the runbook.
+
+// registered is every metric of a process, with its labels.
+func registered(t *testing.T) map[string][]string {
+	t.Helper()
+	r := prometheus.NewRegistry()
+	jobs.NewMetrics(r)
+	jobs.NewGauges(r, jobs.NewOperators(jobs.OperatorsOptions{}))
+	if _, err := server.HubObserver(r); err != nil {
+		t.Fatal(err)
+	}
+	texts, err := locales.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	hub := events.NewHub(eventstest.NewMemory(eventstest.MemoryOptions{}), events.HubOptions{})
+	if _, err := server.New(server.Options{Jobs: jobs.NewService(jobs.ServiceOptions{}), Hub: hub, Texts: texts, Metrics: r}); err != nil {
+		t.Fatal(err)
+	}
+	descs := make(chan *prometheus.Desc, 1000)
+	r.Describe(descs)
+	close(descs)
+	all := map[string][]string{}
+	parts := regexp.MustCompile(`fqName: "([^"]+)".*variableLabels: \{([^}]*)\}`)
+	for d := range descs {
+		m := parts.FindStringSubmatch(d.String())
+		if m == nil {
+			t.Fatalf("cannot read %s", d)
+		}
+		all[m[1]] = strings.FieldsFunc(m[2], func(r rune) bool { return r == ',' || r == ' ' })
+	}
+	return all
+}
+
+// wrong says what a PromQL expression names that is not there, or how it is no
+// expression.
+func wrong(expr string, known map[string][]string) string {
+	depth := 0
+	for _, r := range expr {
+		if r == '(' {
+			depth++
+		} else if r == ')' {
+			depth--
+		}
+		if depth < 0 {
+			break
+		}
+	}
+	if depth != 0 || strings.Count(expr, `"`)%2 != 0 || strings.Count(expr, "{") != strings.Count(expr, "}") {
+		return "brackets or quotes do not match"
+	}
+	labels := map[string]bool{}
+	found := regexp.MustCompile(`(tidings_[a-z_]+)(\{[^}]*\})?`).FindAllStringSubmatch(expr, -1)
+	if len(found) == 0 {
+		return "names no metric of ours"
+	}
+	for _, m := range found {
+		of, ok := known[m[1]]
+		for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+			if base, cut := strings.CutSuffix(m[1], suffix); cut && !ok {
+				of, ok = known[base]
+				labels["le"] = true
+			}
+		}
+		if !ok {
+			return "there is no " + m[1]
+		}
+		for _, label := range of {
+			labels[label] = true
+		}
+		for _, selector := range regexp.MustCompile(`([a-z_]+)(=~|!~|!=|=)"([^"]*)"`).FindAllStringSubmatch(m[2], -1) {
+			if !slices.Contains(of, selector[1]) {
+				return m[1] + " has no label " + selector[1]
+			}
+			if selector[1] == "outcome" && !slices.Contains(events.Outcomes(), events.Outcome(selector[3])) {
+				return "there is no outcome " + selector[3]
+			}
+		}
+	}
+	for _, by := range regexp.MustCompile(`by \(([^)]*)\)`).FindAllStringSubmatch(expr, -1) {
+		for label := range strings.SplitSeq(by[1], ",") {
+			if !labels[strings.TrimSpace(label)] {
+				return "nothing there has the label " + label
+			}
+		}
+	}
+	return ""
+}
+
+func TestWhatWrongSees(t *testing.T) {
+	known := map[string][]string{"tidings_a_total": {"x"}, "tidings_b_seconds": {"outcome"}}
+	for expr, want := range map[string]string{
+		`sum by (x) (rate(tidings_a_total{x="1"}[5m]))`:                  "",
+		`histogram_quantile(.9, sum by (le) (tidings_b_seconds_bucket))`: "",
+		`sum(tidings_a_total`:                     "brackets",
+		`sum(tidings_c_total)`:                    "there is no tidings_c_total",
+		`tidings_a_total{y="1"}`:                  "has no label y",
+		`sum by (y) (tidings_a_total)`:            "the label y",
+		`tidings_b_seconds_count{outcome="fine"}`: "no outcome fine",
+		`up`: "no metric",
+	} {
+		if got := wrong(expr, known); want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %q", expr, got, want)
+		}
+	}
+}
+
+func TestAlertsNameWhatIsThere(t *testing.T) {
+	known, runbook := registered(t), document(t, "docs/operations/runbook.md")
+	anchors := map[string]bool{}
+	for _, h := range regexp.MustCompile(`(?m)^## (.+)$`).FindAllStringSubmatch(runbook, -1) {
+		anchors[strings.ReplaceAll(strings.ToLower(h[1]), " ", "-")] = false
+	}
+	var file struct {
+		Groups []struct {
+			Rules []struct {
+				Alert, Expr, For    string
+				Labels, Annotations map[string]string
+			}
+		}
+	}
+	if err := yaml.Unmarshal([]byte(document(t, "docs/operations/alerts.yaml")), &file); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, g := range file.Groups {
+		for _, r := range g.Rules {
+			n++
+			if problem := wrong(r.Expr, known); problem != "" {
+				t.Errorf("%s: %s", r.Alert, problem)
+			}
+			_, anchor, _ := strings.Cut(r.Annotations["runbook_url"], "docs/operations/runbook.md#")
+			if _, there := anchors[anchor]; !there {
+				t.Errorf("%s: the runbook has no section %q", r.Alert, anchor)
+			}
+			anchors[anchor] = true
+			if s := r.Labels["severity"]; s != "page" && s != "ticket" || r.For == "" || r.Annotations["summary"] == "" || r.Annotations["description"] == "" {
+				t.Errorf("%s lacks its severity, its for, its summary or its description", r.Alert)
+			}
+		}
+	}
+	if n < 10 {
+		t.Errorf("only %d rules were read", n)
+	}
+	for _, anchor := range slices.Sorted(maps.Keys(anchors)) {
+		if !anchors[anchor] {
+			t.Errorf("no alert leads to the runbook's section %q", anchor)
+		}
+	}
+}
+
+func TestTheDashboardNamesWhatIsThere(t *testing.T) {
+	known := registered(t)
+	type panel struct {
+		ID          int
+		Type, Title string
+		Description string
+		GridPos     struct{ X, Y, W, H int }
+		Targets     []struct{ Expr string }
+	}
+	var board struct {
+		Title  string
+		Panels []panel
+	}
+	if err := json.Unmarshal([]byte(document(t, "docs/operations/dashboard.json")), &board); err != nil {
+		t.Fatal(err)
+	}
+	ids := map[int]bool{}
+	for i, p := range board.Panels {
+		if ids[p.ID] || p.Title == "" {
+			t.Errorf("panel %d %q: its id or its title", p.ID, p.Title)
+		}
+		ids[p.ID] = true
+		if p.Type == "row" {
+			continue
+		}
+		if len(p.Targets) == 0 || p.Description == "" {
+			t.Errorf("%s shows or says nothing", p.Title)
+		}
+		for _, target := range p.Targets {
+			if problem := wrong(target.Expr, known); problem != "" {
+				t.Errorf("%s: %s in %s", p.Title, problem, target.Expr)
+			}
+		}
+		for _, other := range board.Panels[:i] {
+			a, b := p.GridPos, other.GridPos
+			if a.X < b.X+b.W && b.X < a.X+a.W && a.Y < b.Y+b.H && b.Y < a.Y+a.H || a.X+a.W > 24 {
+				t.Errorf("%s lies over %s or outside", p.Title, other.Title)
+			}
+		}
+	}
+	if len(ids) < 15 {
+		t.Errorf("only %d panels were read", len(ids))
+	}
+}
