@@ -17,7 +17,7 @@ import (
 // drillCommand is what can be said to the drill. It has no settings of the
 // service: the fleet that it starts gets its own, and so does its Redis.
 type drillCommand struct {
-	Short       bool     `help:"The short form: less of everything, in under a minute."`
+	Short       bool     `help:"The short form: less of everything, in about a minute."`
 	Replicas    int      `type:"whole" from:"1" to:"10" default:"10" help:"Workers that crowds of clients meet. The short form takes three at most."`
 	Seed        uint64   `default:"1" help:"Decides which client comes when, and which calls fail by chance."`
 	Row         []string `placeholder:"ROW" help:"Run only these rows: ${drill_rows}."`

@@ -20,7 +20,8 @@ func (r *runner) overload(ctx context.Context) ([]Line, error) {
 	set.calls, set.attempts, set.allowance, set.budget, set.firstPause = 2, 2, 4, 11*time.Second, 20*time.Millisecond
 	set.deadline = time.Minute
 	set.concurrency, set.queueLimit = 8, 40
-	set.burst, set.perFirst, set.perSecond = 10, 0.1, 1
+	// So little that the breaker's probes alone would use up more.
+	set.burst, set.perFirst, set.perSecond = 5, 0.05, 0.05
 	set.window, set.breakerCalls, set.open, set.openMax, set.probes = 2*time.Second, 10, 500*time.Millisecond, 2*time.Second, 2
 	h, err := r.build(ctx, "S4-54", set, r.workers())
 	defer h.close()
@@ -81,7 +82,7 @@ func (r *runner) recovery(ctx context.Context) ([]Line, error) {
 	set.concurrency, set.queueLimit = 20, 1000
 	set.burst, set.perFirst, set.perSecond = 30, 0.2, 2
 	set.window, set.breakerCalls, set.open, set.openMax, set.probes = 2*time.Second, 10, 500*time.Millisecond, 2*time.Second, 3
-	// Calls here take a twentieth of what they take elsewhere, and the places are
+	// Calls here take a tenth of what they take elsewhere, and the places are
 	// cut at most once a second as everywhere: each good one earns less.
 	set.growth = 0.05
 	h, err := r.build(ctx, "S4-57", set, r.workers())
@@ -89,11 +90,12 @@ func (r *runner) recovery(ctx context.Context) ([]Line, error) {
 	if err != nil {
 		return nil, err
 	}
-	h.standin.pace(100*time.Millisecond, 0)
-	n := pick(r, 30, 150)
+	// So slow that whoever waited for the breaker would crowd there.
+	h.standin.pace(300*time.Millisecond, 0)
+	n := pick(r, 20, 100)
 	phases := []phase{
 		{name: "before", carry: 20, ops: h.ops(0, n), spread: pick(r, 1*time.Second, 4*time.Second)},
-		{name: "outage", carry: 0, ops: h.ops(1000, n), spread: pick(r, 2*time.Second, 6*time.Second)},
+		{name: "outage", carry: 0, ops: h.ops(1000, 3*n), spread: pick(r, 2*time.Second, 6*time.Second)},
 		{name: "after", carry: 5, ops: h.ops(2000, 2*n), spread: pick(r, 3*time.Second, 12*time.Second)},
 	}
 	var all []*op
