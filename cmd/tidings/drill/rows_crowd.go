@@ -92,7 +92,7 @@ func (r *runner) recovery(ctx context.Context) ([]Line, error) {
 	}
 	// So slow that whoever waited for the breaker would crowd there.
 	h.standin.pace(300*time.Millisecond, 0)
-	n := pick(r, 20, 100)
+	n := pick(r, 20, 60)
 	phases := []phase{
 		{name: "before", carry: 20, ops: h.ops(0, n), spread: pick(r, 1*time.Second, 4*time.Second)},
 		{name: "outage", carry: 0, ops: h.ops(1000, 3*n), spread: pick(r, 2*time.Second, 6*time.Second)},
