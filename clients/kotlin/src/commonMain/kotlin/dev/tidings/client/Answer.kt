@@ -32,8 +32,11 @@ public data class Problem(
     public val status: Int,
     /** The server's stable name for what is wrong, such as `job_running`. */
     public val code: String? = null,
+    /** What is wrong, in a few words. */
     public val title: String? = null,
+    /** What is wrong and what to do, in a sentence. */
     public val detail: String? = null,
+    /** What to tell the operators. */
     public val requestId: String? = null,
     /** The part of the request that is wrong. */
     public val field: String? = null,

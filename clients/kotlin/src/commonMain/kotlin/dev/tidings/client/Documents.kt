@@ -12,10 +12,13 @@ import kotlinx.serialization.json.put
 import kotlinx.serialization.json.putJsonArray
 import kotlinx.serialization.json.putJsonObject
 
-/** One contribution to a conversation. */
-public data class Turn(public val role: String, public val content: String)
+/** One contribution to a conversation: who spoke, such as `user`, and what was said. */
+public data class Turn(public val role: String, public val content: String) {
+    // What somebody has said is for no log.
+    override fun toString(): String = "Turn($role)"
+}
 
-/** What a document is to be made from: [text], or [messages]; and how. */
+/** What a document is to be made from, [text] or [messages], and how. The server refuses both and neither. */
 public data class Submission(
     public val text: String? = null,
     public val messages: List<Turn> = emptyList(),
@@ -31,7 +34,6 @@ public data class Submission(
     /** Scripts the local model of a server in dev mode, one step per call. */
     public val simulate: List<String> = emptyList(),
 ) {
-    // What somebody has said is for no log.
     override fun toString(): String = "Submission(language=$language, replace=$replace)"
 
     internal fun toJson(): String = buildJsonObject {
@@ -49,13 +51,15 @@ public data class Submission(
     }.toString()
 }
 
-/** What became of a submission. */
+/** The job that an accepted submission has started or found, and the name of its status. */
 public data class SubmittedJob(public val id: String?, public val status: String?)
 
 /** A finished version of what a workload makes. */
 public data class Document(
+    /** From 1, growing with each document of the session. */
     public val version: Long?,
     public val createdAt: Instant?,
+    /** Which model made it. */
     public val model: String?,
     /** What the model counted, such as tokens. */
     public val usage: JsonElement,

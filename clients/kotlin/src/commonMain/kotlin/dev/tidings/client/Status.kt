@@ -19,18 +19,31 @@ public data class Status(
      */
     public val problem: Problem? = null,
 ) {
+    /** See [State.phase]. */
     public val phase: Phase get() = state.phase
+
+    /** See [State.spinner]. */
     public val spinner: Boolean get() = state.spinner
 
     /** The key of the text to show, see [Texts]; null for none. */
     public val messageKey: String? get() = state.messageKey
+
+    /** See [State.retryAttempt]. */
     public val retryAttempt: Int? get() = state.retryAttempt
 
     /** Whether to offer "try again": the state allows it and the server's last event does not refuse it. */
     public val canRetry: Boolean get() = state.canRetry && (event as? StatusEvent.Failed)?.canRetry != false
+
+    /** See [State.canDismiss]. */
     public val canDismiss: Boolean get() = state.canDismiss
+
+    /** See [State.connection]. */
     public val connection: Connection get() = state.connection
+
+    /** See [State.lastEventId]. */
     public val lastEventId: String get() = state.lastEventId
+
+    /** See [State.outcome]. */
     public val outcome: Outcome get() = state.outcome
 
     /**

@@ -14,16 +14,25 @@ import kotlinx.serialization.json.JsonObject
  * @property fields everything the event carried, also what this version of the client has no name for.
  */
 public sealed class StatusEvent(public val name: String, public val fields: JsonObject) {
+    /** The job it is about. */
     public val jobId: String? = fields.text("job_id")
+
+    /** The event's number, growing over the jobs of a session. */
     public val seq: Long? = fields.integer("seq")
 
     /** The attempt that runs or has just failed, from 1; 0 while the first one waits. */
     public val attempt: Int? = fields.count("attempt")
+
+    /** How many attempts the job may have. */
     public val maxAttempts: Int? = fields.count("max_attempts")
+
+    /** When the job came into this status. */
     public val at: Instant? = fields.time("at")
 
     /** When the server sent this copy. */
     public val serverTime: Instant? = fields.time("server_time")
+
+    /** When the server gives the job up. */
     public val deadlineAt: Instant? = fields.time("deadline_at")
 
     /** Why the job waits, or why it ended. */
@@ -47,6 +56,8 @@ public sealed class StatusEvent(public val name: String, public val fields: Json
     public class Processing internal constructor(fields: JsonObject) : StatusEvent("processing", fields) {
         /** The call to the model inside the attempt, from 1. */
         public val call: Int? = fields.count("call")
+
+        /** How many calls the attempt may make. */
         public val maxCalls: Int? = fields.count("max_calls")
     }
 
@@ -54,14 +65,26 @@ public sealed class StatusEvent(public val name: String, public val fields: Json
     public class Retrying internal constructor(fields: JsonObject) : StatusEvent("retrying", fields) {
         /** What is tried again: the whole attempt, `queue`, or one call inside it, `call`. */
         public val layer: String? = fields.text("layer")
+
+        /** layer `queue`: the attempt that comes. */
         public val nextAttempt: Int? = fields.count("next_attempt")
+
+        /** layer `call`: the call that has failed. */
         public val call: Int? = fields.count("call")
+
+        /** layer `call`: the call that comes. */
         public val nextCall: Int? = fields.count("next_call")
+
+        /** How many calls the attempt may make. */
         public val maxCalls: Int? = fields.count("max_calls")
+
+        /** When the job goes on; never before. */
         public val nextRetryAt: Instant? = fields.time("next_retry_at")
 
         /** What was left until then when the server sent this. */
         public val retryIn: Duration? = fields.duration("retry_in_ms")
+
+        /** The key of [userMessage]. */
         public val userMessageKey: String? = fields.text("user_message_key")
 
         /** What to tell a user who waits, in the client's language. */
@@ -70,16 +93,22 @@ public sealed class StatusEvent(public val name: String, public val fields: Json
 
     /** The document is there. */
     public class Completed internal constructor(fields: JsonObject) : StatusEvent("completed", fields) {
+        /** How it ended, by its name in the contract. */
         public val outcome: String? = fields.text("outcome")
 
         /** The document's version. */
         public val version: Long? = fields.integer("version")
+
+        /** The document's address on the server. */
         public val documentUrl: String? = fields.text("document_url")
     }
 
     /** The job has ended without a document. */
     public class Failed internal constructor(fields: JsonObject) : StatusEvent("error", fields) {
+        /** How it ended, by its name in the contract. */
         public val outcome: String? = fields.text("outcome")
+
+        /** The key of the workload's error text, see [Texts]. */
         public val messageKey: String? = fields.text("message_key")
 
         /** Whether the server takes a retry by hand. */

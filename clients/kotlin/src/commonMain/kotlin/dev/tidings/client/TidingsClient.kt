@@ -1,6 +1,7 @@
 package dev.tidings.client
 
 import io.ktor.client.HttpClient
+import io.ktor.client.statement.HttpResponse
 import io.ktor.http.HttpMethod
 import io.ktor.http.encodeURLPathPart
 import kotlin.random.Random
@@ -80,6 +81,11 @@ public class TidingsOptions internal constructor() {
  * A dropped stream is not an error: a new one is opened after the last event that was seen, with
  * growing, randomly stretched pauses. Only a server that refuses for good (204, or 4xx except 408, 425
  * and 429) ends it.
+ *
+ * Under it, [SseParser] turns bytes into messages, and [Machine] turns messages, time and taps into a
+ * [State]. Both are pure. A session joins them to the network on one thread of its own; whatever an
+ * older stream still has to say is dropped. The rules of both, and the cases they pass, are in the
+ * vectors beside this client, shared with the clients in other languages.
  */
 public class TidingsClient private constructor(
     private val httpClient: HttpClient,
@@ -153,7 +159,7 @@ public class TidingsClient private constructor(
     internal suspend fun retry(sessionId: String): Answer<Unit> =
         call(Request(HttpMethod.Post, path(sessionId, "/retry")), TAP_LIMIT) { }
 
-    internal suspend fun <T : Any> call(request: Request, limit: Duration = CALL_LIMIT, read: suspend (io.ktor.client.statement.HttpResponse) -> T?): Answer<T> =
+    internal suspend fun <T : Any> call(request: Request, limit: Duration = CALL_LIMIT, read: suspend (HttpResponse) -> T?): Answer<T> =
         withContext(options.dispatcher) { http.call(request, limit, read) }
 
     /** The address of something of a session's workload: "" is the document. */

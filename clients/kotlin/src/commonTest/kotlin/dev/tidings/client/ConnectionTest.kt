@@ -1,5 +1,7 @@
 package dev.tidings.client
 
+import io.ktor.client.plugins.HttpRequestRetry
+import io.ktor.client.plugins.HttpTimeout
 import kotlin.test.Test
 import kotlin.test.assertEquals
 import kotlin.test.assertFalse
@@ -8,7 +10,6 @@ import kotlin.test.assertNull
 import kotlin.test.assertTrue
 import kotlin.time.Duration.Companion.hours
 import kotlin.time.Duration.Companion.milliseconds
-import kotlin.time.Duration.Companion.minutes
 import kotlin.time.Duration.Companion.seconds
 import kotlinx.coroutines.test.TestResult
 
@@ -223,15 +224,28 @@ class ConnectionTest {
     }
 
     @Test
-    fun streamsOutliveTheTimeoutOfTheAppsClient() = bubble {
+    fun whatTheAppHasDoneToItsClientBreaksNothing() = bubble(
+        setUp = {
+            expectSuccess = true
+            install(HttpTimeout) { requestTimeoutMillis = 1000 }
+            install(HttpRequestRetry) { retryOnServerErrors(maxRetries = 5) }
+        },
+    ) {
         val session = open()
+        next().reply(503)
+        pass(1.milliseconds)
+        assertEquals(Connection.RECONNECTING, session.statuses.value.connection)
+        val start = now
         val stream = nextStream()
+        assertBetween(900.milliseconds, 1250.milliseconds, now - start)
         repeat(30) {
             pass(30.seconds)
             stream.send(": heartbeat\n\n")
         }
         assertEquals(Connection.OPEN, session.statuses.value.connection)
-        assertFalse(stream.isDropped)
-        pass(1.minutes)
+        stream.end()
+        next().reply(403, "{}")
+        pass(1.milliseconds)
+        assertEquals(403, session.statuses.value.problem?.status)
     }
 }

@@ -3,6 +3,7 @@
 package dev.tidings.client
 
 import io.ktor.client.HttpClient
+import io.ktor.client.HttpClientConfig
 import io.ktor.client.engine.mock.MockEngine
 import io.ktor.client.engine.mock.MockEngineConfig
 import io.ktor.client.engine.mock.MockRequestHandleScope
@@ -36,7 +37,11 @@ import kotlinx.coroutines.withTimeoutOrNull
 import kotlinx.io.IOException
 
 /** A client and a server without a network, in virtual time: the test takes each request and answers as it likes. */
-internal class Bubble(val scope: TestScope, configure: TidingsOptions.() -> Unit) {
+internal class Bubble(
+    val scope: TestScope,
+    setUp: HttpClientConfig<*>.() -> Unit,
+    configure: TidingsOptions.() -> Unit,
+) {
     private val requests = Channel<FakeRequest>(Channel.UNLIMITED)
     private val thread = StandardTestDispatcher(scope.testScheduler)
     private val engine = MockEngine(
@@ -53,7 +58,7 @@ internal class Bubble(val scope: TestScope, configure: TidingsOptions.() -> Unit
             }
         },
     )
-    val client = TidingsClient(HttpClient(engine), "https://api.test/") {
+    val client = TidingsClient(HttpClient(engine, setUp), "https://api.test/") {
         dispatcher = thread
         timeSource = scope.testTimeSource
         configure()
@@ -82,9 +87,12 @@ internal class Bubble(val scope: TestScope, configure: TidingsOptions.() -> Unit
     }
 }
 
-/** Runs a test in a bubble. */
-internal fun bubble(configure: TidingsOptions.() -> Unit = {}, test: suspend Bubble.() -> Unit): TestResult =
-    runTest { Bubble(this, configure).test() }
+/** Runs a test in a bubble. [setUp] is what the app has done to its HTTP client. */
+internal fun bubble(
+    configure: TidingsOptions.() -> Unit = {},
+    setUp: HttpClientConfig<*>.() -> Unit = {},
+    test: suspend Bubble.() -> Unit,
+): TestResult = runTest { Bubble(this, setUp, configure).test() }
 
 internal class FakeRequest(private val bubble: Bubble, private val handler: MockRequestHandleScope, private val data: HttpRequestData) {
     val answer = CompletableDeferred<HttpResponseData>()

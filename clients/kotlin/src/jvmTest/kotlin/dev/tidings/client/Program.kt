@@ -33,9 +33,11 @@ internal class Program private constructor(private val process: Process) : AutoC
 
     /** A program that was built. */
     class Built(private val file: File) {
+        /** Starts it with nothing in its environment but [environment]. */
         fun start(vararg arguments: String, environment: Map<String, String> = emptyMap()): Program {
             val builder = ProcessBuilder(listOf(file.path) + arguments).redirectError(ProcessBuilder.Redirect.INHERIT)
-            builder.environment() += environment
+            builder.environment().clear()
+            builder.environment() += environment + ("HOME" to File("target").absolutePath)
             return Program(builder.start()).also { program ->
                 Runtime.getRuntime().addShutdownHook(Thread { program.process.destroyForcibly() })
             }

@@ -2,20 +2,21 @@ package dev.tidings.client
 
 import io.ktor.client.HttpClient
 import io.ktor.client.engine.cio.CIO
+import java.io.File
+import java.util.concurrent.CopyOnWriteArrayList
 import kotlin.test.assertEquals
 import kotlin.test.assertFalse
 import kotlin.test.assertIs
 import kotlin.test.assertNotNull
 import kotlin.test.assertTrue
 import kotlin.time.Duration
-import kotlin.time.Duration.Companion.milliseconds
+import kotlin.time.Duration.Companion.minutes
 import kotlin.time.Duration.Companion.seconds
 import kotlin.time.TimeSource
 import kotlinx.coroutines.CompletableDeferred
 import kotlinx.coroutines.CoroutineScope
 import kotlinx.coroutines.Dispatchers
 import kotlinx.coroutines.flow.first
-import kotlinx.coroutines.flow.onEach
 import kotlinx.coroutines.flow.toList
 import kotlinx.coroutines.runBlocking
 import kotlinx.coroutines.withTimeout
@@ -26,24 +27,29 @@ import org.junit.jupiter.api.Test
 import org.junit.jupiter.api.parallel.Execution
 import org.junit.jupiter.api.parallel.ExecutionMode
 
-/** The client against the server itself, `tidings dev`, whose local model fails on request. */
+/** The client against the real program, `tidings dev`, whose local model fails on request. */
 @Execution(ExecutionMode.CONCURRENT)
-class ServerTest {
+class ProgramTest {
     @Test
-    fun aJobIsWatchedThroughARetryToItsDocument() = live("watched") { tidings, id ->
-        val answer = tidings.submit(id, Submission("Vi snakket om søvn.", simulate = listOf("503", "ok")))
+    fun aJobIsWatchedThroughBothLayersOfRetriesToItsDocument() = live("watched") { tidings, id, seen ->
+        val (answer, last) = tidings.open(id, this).use { session ->
+            session.until { it.event is StatusEvent.Idle } // this stream carries the job from its first event on
+            val answer = tidings.submit(id, Submission("Vi snakket om søvn.", simulate = listOf("503", "503", "ok")))
+            answer to session.until { it.phase == Phase.DONE }
+        }
         assertIs<Answer.Ok<SubmittedJob>>(answer)
-        val statuses = tidings.watch(id).toList()
-        val retrying = statuses.last { it.phase == Phase.RETRYING }
-        val event = assertIs<StatusEvent.Retrying>(retrying.event)
-        assertEquals(1, retrying.retryAttempt)
-        assertEquals("queue", event.layer)
-        assertEquals("unavailable", event.reason)
-        assertTrue(assertNotNull(event.message).isNotEmpty())
-        assertTrue(assertNotNull(event.retryIn) in Duration.ZERO..2.seconds, "${event.retryIn}")
-        assertNotNull(retrying.nextTry)
-        val last = statuses.last()
-        assertEquals(Phase.DONE, last.phase)
+        val retrying = seen.filter { it.phase == Phase.RETRYING }
+        val events = retrying.map { assertIs<StatusEvent.Retrying>(it.event) }
+        assertEquals(listOf<String?>("call", "queue"), events.map { it.layer }.distinct())
+        for ((status, event) in retrying zip events) {
+            assertEquals(1, status.retryAttempt)
+            assertEquals("unavailable", event.reason)
+            assertTrue(assertNotNull(event.message).isNotEmpty())
+            assertTrue(assertNotNull(event.retryIn) in Duration.ZERO..3.seconds, "${event.retryIn}")
+            assertNotNull(status.nextTry)
+        }
+        val connections = seen.map { it.connection }.distinct()
+        assertEquals(listOf(Connection.RECONNECTING, Connection.OPEN, Connection.CLOSED), connections, "one stream was enough")
         assertEquals(1, assertIs<StatusEvent.Completed>(last.event).version)
         assertEquals(answer.value.id, last.event.jobId)
         val document = assertNotNull(tidings.document(id).valueOrNull())
@@ -52,10 +58,10 @@ class ServerTest {
     }
 
     @Test
-    fun anErrorIsTriedAgainByHand() = live("by-hand") { tidings, id ->
+    fun anErrorIsTriedAgainByHand() = live("by-hand") { tidings, id, _ ->
         tidings.open(id, this).use { session ->
             session.until { it.event is StatusEvent.Idle }
-            assertIs<Answer.Ok<*>>(session.submit(Submission("hei", simulate = listOf("503", "503", "ok"))))
+            assertIs<Answer.Ok<*>>(session.submit(Submission("hei", simulate = List(4) { "503" } + "ok")))
             val failed = session.until { it.phase == Phase.ERROR }
             assertEquals("retries_exhausted", assertIs<StatusEvent.Failed>(failed.event).outcome)
             assertTrue(failed.canRetry)
@@ -66,7 +72,7 @@ class ServerTest {
     }
 
     @Test
-    fun aLiveJobIsCancelled() = live("cancelled") { tidings, id ->
+    fun aLiveJobIsCancelled() = live("cancelled") { tidings, id, _ ->
         tidings.open(id, this).use { session ->
             assertIs<Answer.Ok<*>>(session.submit(Submission("hei", simulate = listOf("503"))))
             session.until { it.phase == Phase.RETRYING }
@@ -79,11 +85,11 @@ class ServerTest {
 
     @Test
     fun aBrokenConnectionIsResumedAfterTheLastEvent() = Relay(port()).use { relay ->
-        live("broken", relay.address) { tidings, id ->
+        live("broken", relay.address) { tidings, id, _ ->
             tidings.open(id, this).use { session ->
                 session.until { it.connection == Connection.OPEN }
-                assertIs<Answer.Ok<*>>(session.submit(Submission("hei", simulate = listOf("503", "ok"))))
-                val retrying = session.until { it.phase == Phase.RETRYING }
+                assertIs<Answer.Ok<*>>(session.submit(Submission("hei", simulate = listOf("503", "503", "ok"))))
+                val retrying = session.until { (it.event as? StatusEvent.Retrying)?.layer == "queue" }
                 relay.cut()
                 val broken = session.until { it.connection == Connection.RECONNECTING }
                 assertEquals(Phase.RETRYING, broken.phase, "a dropped stream alone is not shown")
@@ -97,7 +103,7 @@ class ServerTest {
     }
 
     @Test
-    fun theServerSaysThatNothingComesAfterTheEnd() = live("ended") { tidings, id ->
+    fun theServerSaysThatNothingComesAfterTheEnd() = live("ended") { tidings, id, _ ->
         assertIs<Answer.Ok<*>>(tidings.submit(id, Submission("hei")))
         val last = tidings.watch(id).toList().last()
         assertEquals(Phase.DONE, last.phase)
@@ -109,7 +115,7 @@ class ServerTest {
     }
 
     @Test
-    fun textsComeInTheClientsLanguage() = live("texts", configure = { language = "nn-NO" }) { tidings, _ ->
+    fun textsComeInTheClientsLanguage() = live("texts", configure = { language = "nn-NO" }) { tidings, _, _ ->
         val texts = tidings.texts()
         assertEquals(Answer.Ok(Unit), texts.load())
         assertEquals("nb", texts.language)
@@ -123,40 +129,46 @@ class ServerTest {
         id: String,
         address: String = api(),
         configure: TidingsOptions.() -> Unit = {},
-        test: suspend CoroutineScope.(TidingsClient, String) -> Unit,
+        test: suspend CoroutineScope.(TidingsClient, String, List<Status>) -> Unit,
     ) {
-        HttpClient(CIO).use { http ->
-            val seen = mutableListOf<String>()
+        HttpClient(CIO) {
+            engine { requestTimeout = 500 } // its own, which would cut every stream
+        }.use { http ->
+            val seen = CopyOnWriteArrayList<Status>()
             val tidings = TidingsClient(http, address) {
                 configure()
-                trace = { synchronized(seen) { seen += "${it.phase} ${it.event} ${it.connection}" } }
+                trace = { seen += it }
             }
             runBlocking(Dispatchers.Default) {
                 try {
-                    withTimeout(30.seconds) { test(tidings, id) }
+                    withTimeout(1.minutes) { test(tidings, id, seen) }
                 } catch (e: Throwable) {
-                    throw AssertionError("$e; so far\n${seen.joinToString("\n")}", e)
+                    throw AssertionError("$e; so far\n${seen.joinToString("\n") { "${it.phase} ${it.event} ${it.connection}" }}", e)
                 }
             }
         }
     }
 
     companion object {
-        private lateinit var server: Program
+        private lateinit var program: Program
 
-        private fun api() = server.announced("ready ").split(" ").first { it.startsWith("api=") }.removePrefix("api=")
+        private fun api() = program.announced("ready ").split(" ").first { it.startsWith("api=") }.removePrefix("api=")
         private fun port() = api().substringAfterLast(':').toInt()
 
         @BeforeAll
         @JvmStatic
         fun start() {
-            server = Program.build("../../cmd/tidings", "tidings").start(
+            val given = System.getenv("TIDINGS_PROGRAM").orEmpty()
+            val built = if (given.isEmpty()) Program.build("../../cmd/tidings", "tidings") else Program.Built(File(given))
+            program = built.start(
                 "dev",
                 environment = mapOf(
                     "TIDINGS_LISTEN" to "127.0.0.1:0",
                     "TIDINGS_OPS_LISTEN" to "127.0.0.1:0",
                     "TIDINGS_LOCAL_LATENCY" to "100ms",
-                    "TIDINGS_CALLS" to "1",
+                    "TIDINGS_CALLS" to "2",
+                    "TIDINGS_CALL_FIRST_PAUSE" to "100ms",
+                    "TIDINGS_CALL_JITTER" to "0",
                     "TIDINGS_QUEUE_ATTEMPTS" to "2",
                     "TIDINGS_QUEUE_DELAYS" to "2s",
                     "TIDINGS_LOG_LEVEL" to "error",
@@ -167,7 +179,7 @@ class ServerTest {
         @AfterAll
         @JvmStatic
         fun stop() {
-            server.close()
+            program.close()
         }
     }
 }
