@@ -10,8 +10,9 @@ import (
 // gateSettings are those of the gate that all processes of a fleet share. Each
 // default is that of gate.Defaults, which a test compares.
 type gateSettings struct {
-	ModelConcurrency int     `group:"Gate" env:"TIDINGS_MODEL_CONCURRENCY" type:"whole" from:"1" to:"10000" default:"100" help:"Calls that all processes together make to the model at the same time."`
-	FirstReserve     float64 `group:"Gate" env:"TIDINGS_FIRST_RESERVE" type:"part" from:"0" to:"0.9" default:"0.1" help:"Which part of those only jobs' first calls may take."`
+	ModelConcurrency int           `group:"Gate" env:"TIDINGS_MODEL_CONCURRENCY" type:"whole" from:"1" to:"10000" default:"100" help:"Calls that all processes together make to the model at the same time."`
+	BusyWait         time.Duration `group:"Gate" env:"TIDINGS_BUSY_WAIT" type:"span" from:"10ms" to:"1m" default:"2s" help:"After how long, and up to twice that, a job asks again that found no place among them. About a call's usual length is good."`
+	FirstReserve     float64       `group:"Gate" env:"TIDINGS_FIRST_RESERVE" type:"part" from:"0" to:"0.9" default:"0.1" help:"Which part of those only jobs' first calls may take."`
 
 	RetryBurst       int     `group:"Gate" env:"TIDINGS_RETRY_BURST" type:"whole" from:"1" to:"10000" default:"100" help:"Repeated calls that all processes together have in reserve."`
 	RetryPerFirst    float64 `group:"Gate" env:"TIDINGS_RETRY_PER_FIRST" type:"part" from:"0" to:"1" default:"0.2" help:"By how much of a call each job's first call fills that reserve."`
@@ -35,7 +36,7 @@ type gateSettings struct {
 func (s *settings) completeGate(mode string) error {
 	g := gate.Defaults()
 	known := g
-	g.Concurrency, g.FirstReserve = s.ModelConcurrency, s.FirstReserve
+	g.Concurrency, g.FirstReserve, g.Busy = s.ModelConcurrency, s.FirstReserve, s.BusyWait
 	g.RetryBurst, g.RetryPerFirst, g.RetryPerSecond, g.ManualShare = s.RetryBurst, s.RetryPerFirst, s.RetryPerSecond, s.RetryManualShare
 	g.Window, g.WindowCalls, g.FailureRatio = s.BreakerWindow, s.BreakerCalls, s.BreakerRatio
 	g.OpenFor, g.OpenMax = s.BreakerOpen, s.BreakerOpenMax
@@ -62,7 +63,7 @@ func (s *settings) completeGate(mode string) error {
 // processes should all say the same.
 func gateAttrs(g gate.Settings) []any {
 	return []any{
-		slog.Int("concurrency", g.Concurrency), slog.Float64("first_reserve", g.FirstReserve),
+		slog.Int("concurrency", g.Concurrency), slog.String("busy_wait", g.Busy.String()), slog.Float64("first_reserve", g.FirstReserve),
 		slog.Int("retry_burst", g.RetryBurst), slog.Float64("retry_per_first", g.RetryPerFirst),
 		slog.Float64("retry_per_second", g.RetryPerSecond), slog.Float64("manual_share", g.ManualShare),
 		slog.String("breaker_window", g.Window.String()), slog.Int("breaker_calls", g.WindowCalls), slog.Float64("breaker_ratio", g.FailureRatio),

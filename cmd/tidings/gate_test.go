@@ -21,14 +21,14 @@ func TestS4_16_TheGatesDefaultsAreTheDocumentedOnes(t *testing.T) {
 
 func TestS4_16_EachSettingReachesTheGate(t *testing.T) {
 	env := map[string]string{
-		"TIDINGS_MODEL_CONCURRENCY": "40", "TIDINGS_FIRST_RESERVE": "0.5",
+		"TIDINGS_MODEL_CONCURRENCY": "40", "TIDINGS_BUSY_WAIT": "500ms", "TIDINGS_FIRST_RESERVE": "0.5",
 		"TIDINGS_RETRY_BURST": "8", "TIDINGS_RETRY_PER_FIRST": "0.1", "TIDINGS_RETRY_PER_SECOND": "2", "TIDINGS_RETRY_MANUAL_SHARE": "0.5",
 		"TIDINGS_BREAKER_WINDOW": "10s", "TIDINGS_BREAKER_CALLS": "4", "TIDINGS_BREAKER_RATIO": "0.25",
 		"TIDINGS_BREAKER_OPEN": "2s", "TIDINGS_BREAKER_OPEN_MAX": "8s", "TIDINGS_BREAKER_PROBES": "2",
 		"TIDINGS_GROWTH": "1", "TIDINGS_SHRINK": "0.5", "TIDINGS_HOLD_MAX": "5m",
 	}
 	want := gate.Defaults()
-	want.Concurrency, want.FirstReserve = 40, 0.5
+	want.Concurrency, want.FirstReserve, want.Busy = 40, 0.5, 500*time.Millisecond
 	want.RetryBurst, want.RetryPerFirst, want.RetryPerSecond, want.ManualShare = 8, 0.1, 2, 0.5
 	want.Window, want.WindowCalls, want.FailureRatio = 10*time.Second, 4, 0.25
 	want.OpenFor, want.OpenMax, want.Probes = 2*time.Second, 8*time.Second, 2
