@@ -164,15 +164,22 @@ func refusal(a admission) *Refusal {
 	return &Refusal{Code: code, RetryAfter: a.wait}
 }
 
-// admit tells whether the entry is as safe as the store's Sync asks.
-func (s *Service) admit(ctx context.Context, t events.Topic, job string, bytes int, deadline time.Duration) (replicated bool, err error) {
+// admit takes a job in or answers with a *Refusal. Who hands that on counts it:
+// some who are refused repeat what is known, and are answered after all.
+func (s *Service) admit(ctx context.Context, t events.Topic, job string, bytes int, deadline time.Duration) (admission, error) {
 	p := place{topic: t, job: job, bytes: bytes, within: deadline - s.Settings.Saving, hold: deadline + s.Store.keep.Input}
 	got, err := repeat(ctx, func() (admission, error) { return s.Store.admit(ctx, p, s.Limits) })
 	if err == nil && got.refused != "" {
-		s.Metrics.refused(job, t.Workload, got.refused)
 		err = refusal(got)
 	}
-	return got.replicated, err
+	return got, err
+}
+
+// refused counts a refusal for want of room; nothing if a is none.
+func (s *Service) refused(t events.Topic, job string, a admission) {
+	if a.refused != "" {
+		s.Metrics.refused(job, t.Workload, a.refused)
+	}
 }
 
 // stay makes sure that a job is in the index whose second step took so long that

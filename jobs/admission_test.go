@@ -257,6 +257,9 @@ func TestS4_22_ARefusedSubmitLeavesNothing(t *testing.T) {
 			if got, err := s.Submit(b.Context(), known); err != nil || got.JobID != first.JobID || !got.Live {
 				b.Errorf("%s: the job that lives is answered as %+v %v", tt.name, got, err)
 			}
+			if now := counted(b.T, counts, tt.label); now != told+1 {
+				b.Errorf("%s: what was answered is counted as refused", tt.name)
+			}
 		}
 	})
 }

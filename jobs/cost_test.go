@@ -1,7 +1,6 @@
 package jobs_test
 
 import (
-	"math/rand/v2"
 	"strconv"
 	"testing"
 	"time"
@@ -20,7 +19,7 @@ func prices(t *testing.T, h *house) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.worker.Model = model.NewRetrying(h.model, h.setting, rand.New(rand.NewPCG(1, 2)).Float64).Priced(p)
+	h.worker.Model = model.NewRetrying(h.model, h.setting, dice()).Priced(p)
 }
 
 // spent is what the record says that the job's calls have cost, in US dollars.

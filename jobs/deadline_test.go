@@ -2,9 +2,9 @@ package jobs_test
 
 import (
 	"context"
-	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -189,11 +189,13 @@ func TestS4_05_S4_12_S4_13_ARestartMovesNothing(t *testing.T) {
 func TestS4_31_AnotherModelIsAnotherAttempt(t *testing.T) {
 	m := modeltest.NewScripted(modeltest.Timeout())
 	inHouse(t, m, nil, func(t *testing.T, h *house) {
+		var now relay
+		now.to(m)
+		h.worker.Model = model.NewRetrying(&now, h.setting, dice())
 		h.start()
 		h.submit("some text to work on")
 		passed(10 * time.Second)
-		other := renamed{modeltest.NewScripted(good()), "another"}
-		h.worker.Model = model.NewRetrying(other, h.setting, rand.New(rand.NewPCG(1, 2)).Float64)
+		now.to(renamed{modeltest.NewScripted(good()), "another"})
 		passed(time.Minute)
 		end := h.last()
 		record, err := h.store.Record(t.Context(), h.topic)
@@ -205,6 +207,19 @@ func TestS4_31_AnotherModelIsAnotherAttempt(t *testing.T) {
 			t.Errorf("ledger %+v %v", ledger.Calls, err)
 		}
 	})
+}
+
+// relay passes calls on to the model of the moment.
+type relay struct {
+	at atomic.Pointer[model.Provider]
+}
+
+func (r *relay) to(p model.Provider) { r.at.Store(&p) }
+
+func (r *relay) Dependency() string { return (*r.at.Load()).Dependency() }
+
+func (r *relay) Generate(ctx context.Context, q model.Request) (model.Response, error) {
+	return (*r.at.Load()).Generate(ctx, q)
 }
 
 // renamed is a model under another name.

@@ -3,7 +3,6 @@ package jobs_test
 import (
 	"context"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"sync"
 	"time"
@@ -51,7 +50,7 @@ func (h *house) member(name string) *member {
 	quiet := slog.New(slog.DiscardHandler)
 	q := mortalQueue{h.queue, m.life}
 	if m.worker, err = jobs.NewWorker(jobs.WorkerOptions{Store: m.store, Queue: q, Settings: s, Name: name, Log: quiet,
-		Gate: gate.New(m.client, wide()), Model: model.NewRetrying(m.model, s, rand.New(rand.NewPCG(1, 2)).Float64)}); err != nil {
+		Gate: gate.New(m.client, wide()), Model: model.NewRetrying(m.model, s, dice())}); err != nil {
 		h.t.Fatal(err)
 	}
 	m.service = jobs.NewService(jobs.ServiceOptions{Store: m.store, Queue: q, Settings: s,

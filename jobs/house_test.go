@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -79,7 +80,7 @@ func newHouse(t testing.TB, m *modeltest.Scripted, change func(*retry.Settings))
 	h.service = jobs.NewService(jobs.ServiceOptions{Store: store, Queue: h.queue, Settings: s,
 		Limits: jobs.Limits{OpenJobs: 1000, InputBytes: 64 << 20}, Dependency: m.Dependency(), Log: quiet})
 	h.worker, err = jobs.NewWorker(jobs.WorkerOptions{Store: store, Queue: h.queue, Settings: s, Name: "w1", Log: quiet,
-		Gate: gate.New(client, wide()), Model: model.NewRetrying(m, s, rand.New(rand.NewPCG(1, 2)).Float64)})
+		Gate: gate.New(client, wide()), Model: model.NewRetrying(m, s, dice())})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,4 +139,15 @@ func (h *house) last() events.Transition {
 		h.t.Fatal(err)
 	}
 	return l[0]
+}
+
+// dice are thrown alike in each run, by several workers at a time.
+func dice() func() float64 {
+	var mu sync.Mutex
+	r := rand.New(rand.NewPCG(1, 2))
+	return func() float64 {
+		mu.Lock()
+		defer mu.Unlock()
+		return r.Float64()
+	}
 }

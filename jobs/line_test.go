@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"strconv"
 	"strings"
 	"sync"
@@ -179,7 +178,7 @@ func (l *line) processAt(addr string, through func(jobs.Queue) jobs.Queue) *proc
 	if through != nil {
 		q = through(q)
 	}
-	calls := model.NewRetrying(l.model, s, rand.New(rand.NewPCG(1, 2)).Float64)
+	calls := model.NewRetrying(l.model, s, dice())
 	if p.worker, err = jobs.NewWorker(jobs.WorkerOptions{Store: p.store, Queue: q, Settings: s, Name: "w", Log: log, Metrics: counts,
 		Gate: gate.New(p.client, wide()), Model: calls}); err != nil {
 		l.Fatal(err)

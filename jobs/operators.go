@@ -71,7 +71,7 @@ func (o *Operators) Switches(ctx context.Context) (gate.Switches, error) {
 }
 
 // PauseCalls makes every call to the dependency wait until order.Until, or ends
-// that, and with it what a provider's hint holds.
+// that; what a provider's hint holds stays held.
 func (o *Operators) PauseCalls(ctx context.Context, pause bool, dependency string, order gate.Order) error {
 	action, verb := o.Gate.Resume, "resume"
 	if pause {

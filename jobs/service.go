@@ -84,14 +84,16 @@ func (s *Service) Submit(ctx context.Context, r Submit) (Accepted, error) {
 		return Accepted{}, err
 	}
 	job, since := ulid.Make().String(), time.Now()
-	safe, err := s.admit(ctx, r.Topic, job, len(input), s.Settings.DeadlineFor(w.Long))
+	entry, err := s.admit(ctx, r.Topic, job, len(input), s.Settings.DeadlineFor(w.Long))
 	if err != nil {
 		// A key or a job that is known is answered also when there is no room.
 		if a, known := s.known(ctx, r); known {
 			return a, nil
 		}
+		s.refused(r.Topic, job, entry)
 		return Accepted{}, err
 	}
+	safe := entry.replicated
 	a := s.plan(w, job)
 	a["fingerprint"], a["language"], a["replace"] = fingerprint(r.Input, r.Language), r.Language, r.Replace
 	a["idem_ms"], a["cancels"] = ms(s.Store.keep.Key), cancels
@@ -186,10 +188,12 @@ func (s *Service) Retry(ctx context.Context, topic events.Topic) (Accepted, erro
 			return Accepted{}, storageError("retry", err)
 		}
 		size = int(n)
-		if safe, err = s.admit(ctx, topic, job, size, s.Settings.DeadlineFor(w.Long)); err != nil {
+		entry, err := s.admit(ctx, topic, job, size, s.Settings.DeadlineFor(w.Long))
+		if err != nil {
+			s.refused(topic, job, entry)
 			return Accepted{}, err
 		}
-		admitted = true
+		admitted, safe = true, entry.replicated
 	}
 	got, err := repeat(ctx, func() (answer, error) {
 		got, _, err := s.Store.run(ctx, "retry", topic, s.plan(w, job), nil)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -88,7 +87,7 @@ func newEstate(t *testing.T, g ground, sync jobs.Sync) *estate {
 	}
 	e.queue = asynq(jobs.QueueNames()...)
 	escorts := asynq(jobs.OutsideQueue)
-	calls := model.NewRetrying(e.mill, s, rand.New(rand.NewPCG(1, 2)).Float64)
+	calls := model.NewRetrying(e.mill, s, dice())
 	worker, err := jobs.NewWorker(jobs.WorkerOptions{Store: e.store, Queue: e.queue, Model: calls, Gate: e.gate, Settings: s, Name: "w", Log: quiet})
 	if err != nil {
 		t.Fatal(err)

@@ -180,7 +180,7 @@ Or ask for a summary here, then watch it come:
   curl -sN %[1]s/api/v1/sessions/demo/summary/status
 
 The document is at %[1]s/api/v1/sessions/demo/summary
-The queues' web page is at %[2]s/queues
+Operators look at %[2]s/ops, and at the queues on %[2]s/queues
 
 `, api, ops, sample)
 }

@@ -79,8 +79,8 @@ func (g *Gate) Pause(ctx context.Context, dependency string, o Order) error {
 	return g.pause(ctx, dependency, "pause", o)
 }
 
-// Resume ends a pause, and with it what a provider's hint holds. Jobs that were
-// told to wait keep the time they were given.
+// Resume ends a pause. What a provider's hint holds stays held (decision 4), and
+// jobs that were told to wait keep the time they were given.
 func (g *Gate) Resume(ctx context.Context, dependency string, o Order) error {
 	o.Until = time.Time{}
 	return g.pause(ctx, dependency, "resume", o)

@@ -132,13 +132,15 @@ func other(a gate.Ask) gate.Ask {
 	return a
 }
 
-func TestResume_EndsAHoldToo(t *testing.T) {
+// S4-43: no order shortens what a provider asked for.
+func TestS4_43_ResumeLeavesAProvidersHold(t *testing.T) {
 	each(t, func(w *world) {
 		g := w.gate(gate.Defaults())
 		w.call(g, w.first(), gate.Failed("rate_limited", time.Hour))
-		w.mustNot(g, w.first(), gate.Wait, gate.RateLimited)
+		w.ok(g.Pause(w.t.Context(), dep, w.order(2*time.Hour)))
+		w.mustNot(g, w.first(), gate.Wait, gate.DependencyPaused)
 		w.ok(g.Resume(w.t.Context(), dep, gate.Order{Owner: "ola"}))
-		w.call(g, w.first(), gate.OK())
+		w.mustNot(g, w.first(), gate.Wait, gate.RateLimited)
 	})
 }
 

@@ -1,5 +1,5 @@
--- pause stops all calls to the dependency until a moment; with 0 it ends a pause,
--- and with it a hold that a provider's hint began.
+-- pause stops all calls to the dependency until a moment; with 0 it ends a pause.
+-- A hold that a provider's hint began is not an operator's to end.
 --
 -- KEYS    see state.lua; 3 list: audit
 -- ARGV    1 until, ms, or 0  2 owner  3 note  4 the order as JSON, for the audit
@@ -13,7 +13,6 @@ if till > 0 then
   put('pause_note', ARGV[3])
 else
   put('paused', 0)
-  put('held', 0)
   redis.call('HDEL', STATE, 'pause_owner', 'pause_note')
 end
 save()
