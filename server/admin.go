@@ -54,13 +54,14 @@ func (s *Server) adminRoutes() http.Handler {
 	outside.POST("/attempts/:attempt/fail", s.failAttempt)
 	outside.POST("/resolve", s.resolve)
 	if s.o.Operators != nil {
-		e.GET("/admin/retries", s.retries)
-		e.PUT("/admin/retries", s.switchRetries)
-		e.GET("/admin/measures", s.measures)
-		e.GET("/admin/dependencies", s.dependencies)
+		own := e.Group("", s.hurry)
+		own.GET("/admin/retries", s.retries)
+		own.PUT("/admin/retries", s.switchRetries)
+		own.GET("/admin/measures", s.measures)
+		own.GET("/admin/dependencies", s.dependencies)
 		// A dependency has slashes in its name, so what is wanted of it comes last.
-		e.GET("/admin/dependencies/*dependency", s.dependency)
-		e.PUT("/admin/dependencies/*dependency", s.pauseCalls)
+		own.GET("/admin/dependencies/*dependency", s.dependency)
+		own.PUT("/admin/dependencies/*dependency", s.pauseCalls)
 	}
 	return e
 }

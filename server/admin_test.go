@@ -27,10 +27,19 @@ type operatorsScript struct {
 	overview jobs.Overview
 	err      error
 	unknown  error // of Find and Overview
+	silent   bool  // as a storage that takes questions and answers none
 }
 
-func (o *operatorsScript) Measured(context.Context, time.Duration) (jobs.Cohorts, error) {
-	return o.cohorts, o.err
+func (o *operatorsScript) await(ctx context.Context) error {
+	if o.silent {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return o.err
+}
+
+func (o *operatorsScript) Measured(ctx context.Context, _ time.Duration) (jobs.Cohorts, error) {
+	return o.cohorts, o.await(ctx)
 }
 
 func (o *operatorsScript) Depths(context.Context) ([]jobs.Depth, error) { return o.depths, o.err }
@@ -51,20 +60,22 @@ func (o *operatorsScript) Dependency() string { return "openai/gpt-x" }
 
 func (o *operatorsScript) Bounds() gate.Settings { return gate.Defaults() }
 
-func (o *operatorsScript) SwitchRetries(_ context.Context, off bool, s gate.Scope, order gate.Order) error {
+func (o *operatorsScript) SwitchRetries(ctx context.Context, off bool, s gate.Scope, order gate.Order) error {
 	o.note("retries", off, s.Dependency+"|"+s.Workload, order)
-	return o.err
+	return o.await(ctx)
 }
 
-func (o *operatorsScript) Switches(context.Context) (gate.Switches, error) { return o.switches, o.err }
+func (o *operatorsScript) Switches(ctx context.Context) (gate.Switches, error) {
+	return o.switches, o.await(ctx)
+}
 
-func (o *operatorsScript) PauseCalls(_ context.Context, pause bool, dependency string, order gate.Order) error {
+func (o *operatorsScript) PauseCalls(ctx context.Context, pause bool, dependency string, order gate.Order) error {
 	o.note("pause", pause, dependency, order)
-	return o.err
+	return o.await(ctx)
 }
 
-func (o *operatorsScript) Inspect(_ context.Context, dependency string) (gate.State, error) {
-	return o.state, o.err
+func (o *operatorsScript) Inspect(ctx context.Context, dependency string) (gate.State, error) {
+	return o.state, o.await(ctx)
 }
 
 func (o *operatorsScript) note(what string, begin bool, of string, order gate.Order) {
@@ -141,6 +152,26 @@ func TestS4_77_OperatorsSwitchRetriesOffAndOn(t *testing.T) {
 		o.err = fmt.Errorf("%w: gone", events.ErrUnavailable)
 		h.put(t, "/admin/retries", `{`+whole+`}`).refused(t, "without the storage", 503, "storage_unavailable", "")
 		h.send(t, "http://ops/admin/retries", "GET", "", login("right")).refused(t, "without the storage", 503, "storage_unavailable", "")
+	})
+}
+
+func TestSilentStorageIsToldToOperatorsInTime(t *testing.T) {
+	officeHouse(t, func(t *testing.T, h *house, o *operatorsScript) {
+		o.silent = true
+		for _, r := range []struct{ method, path, body string }{
+			{"GET", "/admin/retries", ""}, {"PUT", "/admin/retries", `{"retries":"off","owner":"ann","for":"1h"}`}, {"GET", "/admin/measures", ""},
+			{"GET", "/admin/dependencies", ""}, {"GET", "/admin/dependencies/local", ""}, {"PUT", "/admin/dependencies/local/pause", `{"owner":"ann","for":"1h"}`},
+		} {
+			began := time.Now()
+			headers := []string{login("right")}
+			if r.body != "" {
+				headers = append(headers, "Content-Type: application/json")
+			}
+			h.send(t, "http://ops"+r.path, r.method, r.body, headers...).refused(t, r.method+" "+r.path, 503, "storage_unavailable", "")
+			if took := time.Since(began); took != pageWait {
+				t.Errorf("%s %s: answered after %s", r.method, r.path, took)
+			}
+		}
 	})
 }
 

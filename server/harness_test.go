@@ -345,36 +345,46 @@ type script struct {
 	ledger   jobs.Ledger
 	submits  []jobs.Submit
 	topics   []events.Topic
+	silent   bool // as a storage that takes questions and answers none
 }
 
-func (s *script) Submit(_ context.Context, r jobs.Submit) (jobs.Accepted, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// await is what the storage takes for an answer.
+func (s *script) await(ctx context.Context) error {
+	if s.silent {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return s.err
+}
+
+func (s *script) Submit(ctx context.Context, r jobs.Submit) (jobs.Accepted, error) {
 	if err := r.Input.Validate(); err != nil { // as the real one does first
 		return jobs.Accepted{}, err
 	}
+	s.mu.Lock()
 	s.submits = append(s.submits, r)
-	return s.accepted, s.err
+	s.mu.Unlock()
+	return s.accepted, s.await(ctx)
 }
 
-func (s *script) Retry(_ context.Context, topic events.Topic) (jobs.Accepted, error) {
+func (s *script) Retry(ctx context.Context, topic events.Topic) (jobs.Accepted, error) {
 	s.saw(topic)
-	return s.accepted, s.err
+	return s.accepted, s.await(ctx)
 }
 
-func (s *script) Cancel(_ context.Context, topic events.Topic) (jobs.Accepted, error) {
+func (s *script) Cancel(ctx context.Context, topic events.Topic) (jobs.Accepted, error) {
 	s.saw(topic)
-	return s.accepted, s.err
+	return s.accepted, s.await(ctx)
 }
 
-func (s *script) Document(_ context.Context, topic events.Topic) (jobs.Document, error) {
+func (s *script) Document(ctx context.Context, topic events.Topic) (jobs.Document, error) {
 	s.saw(topic)
-	return s.document, s.err
+	return s.document, s.await(ctx)
 }
 
-func (s *script) Attempts(_ context.Context, topic events.Topic) (jobs.Ledger, error) {
+func (s *script) Attempts(ctx context.Context, topic events.Topic) (jobs.Ledger, error) {
 	s.saw(topic)
-	return s.ledger, s.err
+	return s.ledger, s.await(ctx)
 }
 
 func (s *script) saw(topic events.Topic) {

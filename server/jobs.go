@@ -43,7 +43,9 @@ func (s *Server) submit(c *gin.Context) {
 		return
 	}
 	sub.Topic, sub.IdempotencyKey, sub.Replace = topic, key, replace
-	accepted, err := s.o.Jobs.Submit(c.Request.Context(), sub)
+	ctx, done := patient(c)
+	defer done()
+	accepted, err := s.o.Jobs.Submit(ctx, sub)
 	if err != nil {
 		s.fail(c, err)
 		return
@@ -65,7 +67,9 @@ func (s *Server) retry(c *gin.Context) {
 		s.fail(c, err)
 		return
 	}
-	accepted, err := s.o.Jobs.Retry(c.Request.Context(), topic)
+	ctx, done := patient(c)
+	defer done()
+	accepted, err := s.o.Jobs.Retry(ctx, topic)
 	if err != nil {
 		s.fail(c, err)
 		return
@@ -80,7 +84,9 @@ func (s *Server) cancel(c *gin.Context) {
 		s.fail(c, err)
 		return
 	}
-	accepted, err := s.o.Jobs.Cancel(c.Request.Context(), topic)
+	ctx, done := patient(c)
+	defer done()
+	accepted, err := s.o.Jobs.Cancel(ctx, topic)
 	if err != nil {
 		s.fail(c, err)
 		return
@@ -103,7 +109,9 @@ func (s *Server) document(c *gin.Context) {
 		s.fail(c, err)
 		return
 	}
-	d, err := s.o.Jobs.Document(c.Request.Context(), topic)
+	ctx, done := patient(c)
+	defer done()
+	d, err := s.o.Jobs.Document(ctx, topic)
 	if err != nil {
 		s.fail(c, err)
 		return
@@ -122,7 +130,9 @@ func (s *Server) attempts(c *gin.Context) {
 		s.fail(c, err)
 		return
 	}
-	l, err := s.o.Jobs.Attempts(c.Request.Context(), topic)
+	ctx, done := patient(c)
+	defer done()
+	l, err := s.o.Jobs.Attempts(ctx, topic)
 	if err != nil {
 		s.fail(c, err)
 		return

@@ -126,6 +126,25 @@ func (s *Server) recovered(c *gin.Context) {
 	c.Next()
 }
 
+// storageWait bounds what one request asks of the storage. It leaves room for two
+// waits for replicas (TIDINGS_WAIT_TIMEOUT) and is far below answerTimeout, so
+// that a Redis that says nothing leads to our own answer and not to none.
+const storageWait = 8 * time.Second
+
+// patient is the request's context for what it asks of the storage, from now on:
+// how long its body took does not count.
+func patient(c *gin.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(c.Request.Context(), storageWait)
+}
+
+// hurry bounds an operator's request as their pages are bounded.
+func (s *Server) hurry(c *gin.Context) {
+	ctx, done := context.WithTimeout(c.Request.Context(), pageWait)
+	defer done()
+	c.Request = c.Request.WithContext(ctx)
+	c.Next()
+}
+
 // harden sets what a browser should know of every answer.
 func (s *Server) harden(c *gin.Context) {
 	h := c.Writer.Header()

@@ -126,7 +126,9 @@ func (s *Server) heartbeat(c *gin.Context) {
 		s.fail(c, err)
 		return
 	}
-	lease, err := s.o.Outside.Heartbeat(c.Request.Context(), r)
+	ctx, done := patient(c)
+	defer done()
+	lease, err := s.o.Outside.Heartbeat(ctx, r)
 	if err != nil {
 		s.fail(c, err)
 		return
@@ -157,7 +159,9 @@ func (s *Server) complete(c *gin.Context) {
 	if name == "" {
 		name = "outside"
 	}
-	got, err := s.o.Outside.Complete(c.Request.Context(), r, content, name, usage)
+	ctx, done := patient(c)
+	defer done()
+	got, err := s.o.Outside.Complete(ctx, r, content, name, usage)
 	if err != nil {
 		s.fail(c, err)
 		return
@@ -182,7 +186,9 @@ func (s *Server) failAttempt(c *gin.Context) {
 		s.fail(c, err)
 		return
 	}
-	got, err := s.o.Outside.Fail(c.Request.Context(), r, jobs.FailureType(kind), message)
+	ctx, done := patient(c)
+	defer done()
+	got, err := s.o.Outside.Fail(ctx, r, jobs.FailureType(kind), message)
 	if err != nil {
 		s.fail(c, err)
 		return
@@ -216,7 +222,9 @@ func (s *Server) resolve(c *gin.Context) {
 		s.fail(c, err)
 		return
 	}
-	status, err := s.o.Outside.Resolve(c.Request.Context(), job, given(content))
+	ctx, done := patient(c)
+	defer done()
+	status, err := s.o.Outside.Resolve(ctx, job, given(content))
 	if err != nil {
 		s.fail(c, err)
 		return

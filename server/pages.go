@@ -296,15 +296,19 @@ func scopeValue(s gate.Scope) string {
 	return scopeOf(s) + " " + s.Dependency + s.Workload
 }
 
-func parseScope(value string) gate.Scope {
+// parseScope reads it back. What is not understood is refused: it must not be
+// taken for everything.
+func parseScope(value string) (gate.Scope, error) {
 	kind, name, _ := strings.Cut(value, " ")
-	switch kind {
-	case "dependency":
-		return gate.Scope{Dependency: name}
-	case "workload":
-		return gate.Scope{Workload: name}
+	switch {
+	case value == "all":
+		return gate.Scope{}, nil
+	case kind == "dependency" && name != "":
+		return gate.Scope{Dependency: name}, nil
+	case kind == "workload" && name != "":
+		return gate.Scope{Workload: name}, nil
 	}
-	return gate.Scope{}
+	return gate.Scope{}, &problem{code: codeInvalidBody}
 }
 
 func (s *Server) scopes(chosen string) []scopeChoice {
@@ -337,7 +341,11 @@ func (s *Server) gateView(g gate.State, form opsForm) *gateView {
 func (s *Server) postRetries(w http.ResponseWriter, r *http.Request) {
 	s.post(w, r, func(ctx context.Context, f formValues) (string, opsForm, error) {
 		form := opsForm{RetriesFor: f("for"), RetriesOwner: f("owner"), RetriesNote: f("note"), scope: f("scope")}
-		return f("retries"), form, s.switchOrder(ctx, f("retries"), parseScope(f("scope")), gate.Order{Owner: f("owner"), Note: f("note")}, f("for"))
+		scope, err := parseScope(f("scope"))
+		if err != nil {
+			return "", form, err
+		}
+		return f("retries"), form, s.switchOrder(ctx, f("retries"), scope, gate.Order{Owner: f("owner"), Note: f("note")}, f("for"))
 	})
 }
 

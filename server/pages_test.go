@@ -94,6 +94,11 @@ func TestFormsDoWhatTheAdminRequestsDo(t *testing.T) {
 				t.Errorf("%v: %d", fields, a.status)
 			}
 		}
+		for _, scope := range []string{"", "al", "all ", "everything", "dependency", "dependency ", "workload "} { // none of them is everything
+			if a := h.form(t, "/ops/retries", url.Values{"retries": {"off"}, "scope": {scope}, "for": {"2h"}, "owner": {"ann"}}); a.status != 400 {
+				t.Errorf("the scope %q: %d", scope, a.status)
+			}
+		}
 		if a := h.form(t, "/ops/dependencies", url.Values{"calls": {"stop"}, "dependency": {"x"}, "owner": {"ann"}}); a.status != 400 {
 			t.Errorf("an unknown order: %d", a.status)
 		}

@@ -104,7 +104,7 @@ func problemOf(err error) *problem {
 		}
 	}
 	switch {
-	case errors.Is(err, events.ErrUnavailable):
+	case errors.Is(err, events.ErrUnavailable), errors.Is(err, context.DeadlineExceeded): // the only deadlines here are for the storage
 		return &problem{code: codeStorageUnavailable, cause: err}
 	case errors.Is(err, events.ErrClosed):
 		return &problem{code: codeDraining}

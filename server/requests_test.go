@@ -263,6 +263,27 @@ func TestI98_TextsInTheCallersLanguage(t *testing.T) {
 	})
 }
 
+// A Redis that takes questions and says nothing is away as well: whoever asks gets
+// our own answer, long before the connection's own end would leave it with none.
+func TestSilentStorageIsOurOwn503InTime(t *testing.T) {
+	synctestHouse(t, func(t *testing.T, h *house) {
+		h.jobs.silent = true
+		for _, r := range []struct{ method, path, body string }{
+			{http.MethodPost, documentPath, `{"input":{"text":"x"}}`}, {http.MethodPost, documentPath + "/retry", ""}, {http.MethodDelete, documentPath + "/job", ""},
+			{http.MethodGet, documentPath, ""}, {http.MethodGet, documentPath + "/attempts", ""},
+		} {
+			began := time.Now()
+			a := h.do(t, r.method, r.path, r.body, "Accept-Language: de")
+			if m := a.json(t); a.status != 503 || m["code"] != "storage_unavailable" || a.header.Get("Retry-After") != "2" || a.header.Get("Content-Language") != "de" {
+				t.Errorf("%s %s: %d %v %s", r.method, r.path, a.status, a.header, a.body)
+			}
+			if took := time.Since(began); took != storageWait {
+				t.Errorf("%s %s: answered after %s", r.method, r.path, took)
+			}
+		}
+	})
+}
+
 func TestStorageAwayIsOurOwn503Everywhere(t *testing.T) {
 	synctestHouse(t, func(t *testing.T, h *house) {
 		h.jobs.err = fmt.Errorf("%w: dial tcp 10.0.0.7: refused", events.ErrUnavailable)

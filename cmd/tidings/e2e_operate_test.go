@@ -129,6 +129,10 @@ func TestS4_77_TheKillSwitchHoldsForTheWholeFleet(t *testing.T) {
 	if on, off := strings.Index(said, "  on   everything, by bo"), strings.Index(said, "  off  everything until "); on < 0 || off < on || !strings.Contains(said, "the provider is down") {
 		t.Errorf("the audit trail is\n%s", said)
 	}
+	slip := ordered(t, 0, as, "retries", "off", "--dependency", "openai/no-such", "--for", "2s")
+	if !strings.Contains(slip, anotherModel) {
+		t.Errorf("of a model that nobody uses it said %q", slip)
+	}
 	p.well.Store(false)
 	again := openStream(t, api.session("again")+"/status", "")
 	call(t, http.MethodPost, api.session("again"), `{"input":{"text":"`+someText+`"}}`)
@@ -145,6 +149,7 @@ func TestS4_77_TheKillSwitchHoldsForTheWholeFleet(t *testing.T) {
 		"for: from 1s to 7d":    {"retries", "off", "--for", "9d"},
 		"no such workload":      {"retries", "off", "--workload", "poems"},
 		"nobody answers at":     {"retries", "show", "--url", "http://127.0.0.1:1"},
+		"say who wants this":    {"retries", "off", "--owner", " "},
 	} {
 		with := map[string]string{"TIDINGS_ADMIN_PASSWORD": env["TIDINGS_ADMIN_PASSWORD"], "TIDINGS_OPS_URL": workers[0].ops, "TIDINGS_OPERATOR": "ann"}
 		if strings.Contains(text, "login") {

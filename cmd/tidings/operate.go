@@ -79,6 +79,17 @@ func switchRetries(ctx context.Context, c *retriesCommand, out io.Writer) error 
 	for _, o := range got.Off {
 		fmt.Fprintf(out, "retries are off for %s until %s, by %s%s\n", o.target(), o.Until.Local().Format(time.DateTime), clean(o.Owner), note(o.Note))
 	}
+	if c.Action == "off" && c.Dependency != "" {
+		var gate struct {
+			UsedHere bool `json:"used_here"`
+		}
+		if err := c.ask(ctx, http.MethodGet, dependencyPath(c.Dependency), nil, &gate); err != nil {
+			return fmt.Errorf("the order was taken, but whether its model is in use could not be asked: %w", err)
+		}
+		if !gate.UsedHere {
+			fmt.Fprintln(out, anotherModel)
+		}
+	}
 	if c.Action != "show" || len(got.Audit) == 0 {
 		return nil
 	}
@@ -118,11 +129,7 @@ func pauseCalls(ctx context.Context, a *opsAccess, dependency, length string, ou
 		UsedHere    bool      `json:"used_here"`
 		PausedUntil time.Time `json:"paused_until"`
 	}
-	parts := strings.Split(dependency, "/")
-	for i, part := range parts {
-		parts[i] = url.PathEscape(part)
-	}
-	if err := a.ask(ctx, http.MethodPut, "/admin/dependencies/"+strings.Join(parts, "/")+"/"+verb, body, &got); err != nil {
+	if err := a.ask(ctx, http.MethodPut, dependencyPath(dependency)+"/"+verb, body, &got); err != nil {
 		return err
 	}
 	if got.PausedUntil.IsZero() {
@@ -131,9 +138,22 @@ func pauseCalls(ctx context.Context, a *opsAccess, dependency, length string, ou
 		fmt.Fprintf(out, "calls to %s wait until %s\n", clean(got.Dependency), got.PausedUntil.Local().Format(time.DateTime))
 	}
 	if !got.UsedHere {
-		fmt.Fprintf(out, "The process that answered works with another model: is the name right?\n")
+		fmt.Fprintln(out, anotherModel)
 	}
 	return nil
+}
+
+// anotherModel is said of an order that may have a slip in its model's name: such
+// an order is taken, because a fleet may have several, and does nothing.
+const anotherModel = "The process that answered works with another model: is the name right?"
+
+// dependencyPath is where a model's gate is; slashes in its name may stand.
+func dependencyPath(name string) string {
+	parts := strings.Split(name, "/")
+	for i, part := range parts {
+		parts[i] = url.PathEscape(part)
+	}
+	return "/admin/dependencies/" + strings.Join(parts, "/")
 }
 
 // opsAnswer bounds how long an answer may take and how much of it is read.
@@ -148,6 +168,9 @@ func (a *opsAccess) ask(ctx context.Context, method, path string, body map[strin
 	defer cancel()
 	content := []byte(nil)
 	if body != nil {
+		if strings.TrimSpace(a.Owner) == "" { // as in a container, where nobody has set USER
+			return errors.New("say who wants this, for the audit trail: --owner NAME, or TIDINGS_OPERATOR")
+		}
 		for name, value := range body {
 			if value == "" {
 				delete(body, name)
