@@ -13,7 +13,7 @@ export interface Wait {
   readonly from: number;
   readonly until: number;
   readonly reason: string | null;
-  over: "" | "waited" | "run_now";
+  over: "" | "waited" | "run_now" | "lost";
 }
 
 /** One attempt, with its calls and the pauses after each, by number from 1. */
@@ -37,6 +37,8 @@ export class History {
   startedAt: number;
   endedAt: number | null = null;
   jobId: string | null = null;
+  /** The server has forgotten the job before its end: it was restarted without its memory. */
+  lost = false;
 
   constructor(startedAt: number) {
     this.startedAt = startedAt;
@@ -44,12 +46,16 @@ export class History {
 
   /** Takes an event at a moment of the page's clock. */
   take(e: StatusEvent, now: number): void {
-    if (e.name === "idle") return;
+    if (e.name === "idle") {
+      if (this.jobId !== null && this.endedAt === null) this.#lose(now);
+      return;
+    }
     if (e.jobId !== this.jobId) {
       if (this.jobId !== null) {
         this.attempts.clear();
         this.startedAt = now;
         this.endedAt = null;
+        this.lost = false;
       }
       this.jobId = e.jobId;
     }
@@ -64,6 +70,8 @@ export class History {
         break;
       case "queued":
         if (a.wait && e.reason === "run_by_user") a.wait.over = "run_now";
+        // Put back before its first call: the attempt comes again under the same number.
+        for (const [k, later] of this.attempts) if (k > n && ![...later.calls.values()].some((c) => c.state !== "running")) this.attempts.delete(k);
         break;
       case "retrying": {
         const wait: Wait = { from: now, until: now + (e.retryInMs ?? 0), reason: e.reason, over: "" };
@@ -104,6 +112,15 @@ export class History {
       c.status = typeof row["provider_status"] === "number" ? row["provider_status"] : null;
       c.tookMs = typeof row["duration_ms"] === "number" ? row["duration_ms"] : null;
       if (typeof row["class"] === "string") this.#fail(a, Number(row["call"]), row["class"]);
+    }
+  }
+
+  #lose(now: number): void {
+    this.lost = true;
+    this.endedAt = now;
+    for (const a of this.attempts.values()) {
+      for (const [k, c] of a.calls) if (c.state === "running") this.#fail(a, k, "lost");
+      for (const wait of [a.wait, ...a.pauses.values()]) if (wait) wait.over ||= "lost";
     }
   }
 

@@ -35,18 +35,25 @@ let run: Run | null = null;
 let seen: StatusEvent | null = null;
 let phone: Phone;
 let refused = false; // the last start
+let broken = false; // the stream, and not back yet
 
 function see(sight: Sight): void {
   rawStream.show(sight);
+  if (refused || !("path" in sight) || !sight.path.endsWith("/status")) return; // other requests tell of their failures themselves
   if (sight.kind === "end" && sight.how === "broken") {
+    broken = true;
     setText(news, "The connection is gone. The client comes back with the id of the last event it has.");
+  }
+  if (sight.kind === "answer" && sight.status === 200 && broken) {
+    broken = false;
+    setText(news, "The client is back, and gets what it missed.");
   }
 }
 
 /** Starts a scenario in a session of its own. */
 async function start(scenario: Scenario): Promise<void> {
   run?.subscription.close();
-  refused = false;
+  refused = broken = false;
   const now = performance.now();
   rawStream.clear(now);
   for (const button of document.querySelectorAll<HTMLButtonElement>("[data-scenario]")) {
@@ -69,7 +76,7 @@ async function start(scenario: Scenario): Promise<void> {
     if (run !== mine) return;
     refused = true;
     const detail = error instanceof TidingsError ? (error.detail ?? "") : "";
-    setText(news, `The server did not take it. ${detail || String(error)}`);
+    setText(news, error instanceof TidingsError ? `The server did not take it. ${detail || error.message}` : "The server does not answer. Is it running?");
     phone.refuse(detail);
   }
 }
@@ -95,7 +102,7 @@ function follow(mine: Run): void {
 function take(mine: Run, e: StatusEvent): void {
   mine.history.take(e, performance.now());
   timeline.draw(mine.history);
-  setText(news, newsOf(e));
+  if (!refused) setText(news, newsOf(e, mine.history));
   if (e.name === "retrying" || e.name === "completed" || e.name === "error") void enrich(mine);
   if (e.name === "completed") void mine.subscription.document().then((d) => { if (run === mine) phone.hold(d); }, () => {});
   if (e.name === "processing" && mine.cut === "due") void cut(mine);
@@ -122,7 +129,8 @@ function kill(): void {
 async function runNow(): Promise<void> {
   if (!run) return;
   const answer = await tap(`/api/v1/sessions/${run.sessionId}/summary/retry`, { method: "POST" }).catch(() => null);
-  if (answer && !answer.ok) {
+  if (!answer) setText(news, "The server does not answer, so the job waits on. Press again in a moment.");
+  else if (!answer.ok) {
     const problem = (await answer.json().catch(() => ({}))) as { detail?: string };
     setText(news, problem.detail ?? `The server answered ${answer.status}.`);
   }
@@ -148,9 +156,11 @@ async function enrich(mine: Run): Promise<void> {
 }
 
 /** An event in a sentence, for the line above the timeline and for screen readers. */
-function newsOf(e: StatusEvent): string {
+function newsOf(e: StatusEvent, history: History): string {
   switch (e.name) {
-    case "queued": return e.reason === "run_by_user" ? "Not waiting any longer." : "Waiting for a worker.";
+    case "idle": return history.lost ? "The server does not know this job any more: nothing survives its restart. Start another." : "";
+    case "queued": return e.reason === "run_by_user" ? "Not waiting any longer."
+      : e.notBefore ? "The model has no room just now. The attempt begins when it has." : "Waiting for a worker.";
     case "processing": return `Attempt ${e.attempt}, call ${e.call}: the model is at work.`;
     case "retrying": return e.layer === "queue"
       ? `Attempt ${e.attempt} failed. The queue starts attempt ${e.nextAttempt} in ${plannedSeconds(e.retryInMs ?? 0)} s.`

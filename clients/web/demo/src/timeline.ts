@@ -6,6 +6,7 @@ const words: Readonly<Record<string, string>> = {
   overloaded: "overloaded", rate_limited: "too many requests", unavailable: "unavailable", timeout: "no answer in time",
   network: "no connection", auth: "key refused", quota: "quota used up", invalid_input: "bad input", invalid_output: "unusable output",
   stream_interrupted: "broke off", cancelled: "cancelled", attempts: "all attempts used", call_allowance: "all calls used",
+  lost: "lost with the server",
 };
 
 /** The timeline of both layers: a row for each attempt with its calls, and the queue's waits between them. */
@@ -78,7 +79,7 @@ export class Timeline {
     const button = element("button", { type: "button", class: "run-now", "aria-label": `Run now: attempt ${n + 1}` }, "Run now");
     button.addEventListener("click", this.#runNow);
     row.append(element("div", { class: "body" },
-      element("span", { class: "name" }, wait.over === "run_now" ? "The user did not wait" : wait.over ? `The queue waited ${total} s` : "The queue waits"),
+      element("span", { class: "name" }, wait.over === "run_now" ? "The user did not wait" : wait.over === "lost" ? "The queue is gone" : wait.over ? `The queue waited ${total} s` : "The queue waits"),
       element("span", { class: "track" }, fill), left, wait.over ? null : button));
     this.#follow(wait, fill, (ms) => setText(left, wait.over ? "" : `${secondsLeft(ms, total)} s left of ${total}`));
     return row;

@@ -3,7 +3,7 @@ export type Sight = { readonly at: number } & (
   | { readonly kind: "request"; readonly method: string; readonly path: string; readonly cursor: string }
   | { readonly kind: "answer"; readonly status: number; readonly path: string; readonly code: string }
   | { readonly kind: "line"; readonly text: string }
-  | { readonly kind: "end"; readonly how: "whole" | "broken" | "left" }
+  | { readonly kind: "end"; readonly how: "whole" | "broken" | "left"; readonly path: string }
 );
 
 type Unseen = Sight extends infer S ? (S extends Sight ? Omit<S, "at"> : never) : never;
@@ -24,7 +24,7 @@ export function wiretap(see: (sight: Sight) => void, language: () => string): ty
     try {
       response = await fetch(path, { ...init, headers });
     } catch (error) {
-      note({ kind: "end", how: init?.signal?.aborted ? "left" : "broken" });
+      note({ kind: "end", how: init?.signal?.aborted ? "left" : "broken", path });
       throw error;
     }
     const type = response.headers.get("Content-Type") ?? "";
@@ -33,7 +33,7 @@ export function wiretap(see: (sight: Sight) => void, language: () => string): ty
       return response;
     }
     note({ kind: "answer", status: response.status, path, code: "" });
-    return new Response(shown(response.body, note, init?.signal), { status: response.status, headers: response.headers });
+    return new Response(shown(response.body, path, note, init?.signal), { status: response.status, headers: response.headers });
   };
 }
 
@@ -44,7 +44,7 @@ async function codeOf(response: Response): Promise<string> {
 }
 
 /** The same stream, its lines shown as they pass. */
-function shown(body: ReadableStream<Uint8Array>, note: (sight: Unseen) => void, signal?: AbortSignal | null): ReadableStream<Uint8Array> {
+function shown(body: ReadableStream<Uint8Array>, path: string, note: (sight: Unseen) => void, signal?: AbortSignal | null): ReadableStream<Uint8Array> {
   const reader = body.getReader();
   const decoder = new TextDecoder();
   let rest = "";
@@ -53,7 +53,7 @@ function shown(body: ReadableStream<Uint8Array>, note: (sight: Unseen) => void, 
       try {
         const { done, value } = await reader.read();
         if (done) {
-          note({ kind: "end", how: "whole" });
+          note({ kind: "end", how: "whole", path });
           controller.close();
           return;
         }
@@ -62,7 +62,7 @@ function shown(body: ReadableStream<Uint8Array>, note: (sight: Unseen) => void, 
         for (const text of lines) note({ kind: "line", text });
         controller.enqueue(value);
       } catch (error) {
-        note({ kind: "end", how: signal?.aborted ? "left" : "broken" });
+        note({ kind: "end", how: signal?.aborted ? "left" : "broken", path });
         controller.error(error);
       }
     },

@@ -161,6 +161,18 @@ for (const [name, width] of [["320 px", 320], ["a window of 1280 px at 200 %", 6
   });
 }
 
+for (const width of [1184, 1280, 1440]) {
+  test(`the timeline's columns keep out of each other at ${width} px`, async ({ demo, page }) => {
+    await page.setViewportSize({ width, height: 800 });
+    await demo.open();
+    await demo.scenario("Overloaded").click();
+    await expect(demo.runNow).toBeVisible();
+    await expect(demo.call(1, 3)).toContainText("529 overloaded"); // its status comes later, from the ledger
+    const cells = demo.attempts.first().locator(".name, .calls, .verdict, .when");
+    expect(await cells.evaluateAll((all) => all.filter((e) => e.scrollWidth > e.clientWidth && e.clientWidth > 0).map((e) => e.className))).toEqual([]);
+  });
+}
+
 test("less motion for who asks for it: nothing moves but a slow spinner", async ({ demo, page }) => {
   await page.emulateMedia({ reducedMotion: "reduce" });
   await demo.open();

@@ -103,6 +103,7 @@ test("killing cuts what is open, whichever scenario it is", async ({ demo }) => 
   await expect(demo.raw.locator(".broken")).toHaveCount(1);
   await expect(demo.scenario("Timeout")).toHaveClass(/chosen/);
   await expect(demo.raw.locator(".request .more")).toHaveText(/Last-Event-ID/);
+  await expect(demo.news).toContainText("is back");
   await demo.runNow.click();
   await expect(demo.title()).toBeVisible();
 });
@@ -171,7 +172,46 @@ test("a server that is away is told, and the user can try again", async ({ demo,
   await demo.scenario("Answers").click();
   const texts = await demo.messages("en");
   await expect(demo.screen.getByRole("alert")).toContainText(texts["ai_workload_summary_error"]!);
+  await expect(demo.news).toContainText("does not answer");
   await page.unroute("**/api/v1/sessions/*/summary");
   await demo.screen.getByRole("button", { name: texts["ai_workload_retry_button"]! }).click();
   await expect(demo.title()).toBeVisible();
+});
+
+test("run now without an answer is told, and the wait goes on", async ({ demo, page }) => {
+  await demo.open();
+  await demo.scenario("Timeout").click();
+  await page.route("**/summary/retry", (route) => route.abort());
+  await demo.runNow.click();
+  await expect(demo.news).toContainText("does not answer");
+  await page.unroute("**/summary/retry");
+  await demo.runNow.click();
+  await expect(demo.title()).toBeVisible();
+});
+
+test("a server that comes back without its memory: the timeline stops, and says why", async ({ demo, page }) => {
+  await demo.open();
+  await demo.scenario("Timeout").click();
+  await expect(demo.runNow).toBeVisible();
+  await page.route("**/summary/status", (route) => route.fulfill({ contentType: "text/event-stream",
+    body: 'id: 1\nevent: idle\ndata: {"stays_open":true,"reset":true}\n\n' }));
+  await demo.scenario("Kill the stream").click();
+  await expect(demo.news).toContainText("does not know this job");
+  await expect(demo.runNow).toHaveCount(0);
+  await expect(demo.page.locator("#attempts .wait.over")).toContainText("The queue is gone");
+  await page.unroute("**/summary/status");
+  await demo.scenario("Answers").click();
+  await expect(demo.title()).toBeVisible();
+});
+
+test("an attempt that is put back before its first call has not begun", async ({ demo, page }) => {
+  await demo.open();
+  await demo.scenario("Timeout").click();
+  await expect(demo.runNow).toBeVisible();
+  await page.route("**/summary/status", (route) => route.fulfill({ contentType: "text/event-stream", body:
+    'event: processing\ndata: {"job_id":"other","attempt":2,"call":1,"reset":true}\n\n' +
+    'event: queued\ndata: {"job_id":"other","attempt":1,"reason":"overloaded","not_before":"2026-11-29T12:00:04Z"}\n\n' }));
+  await demo.scenario("Kill the stream").click();
+  await expect(demo.news).toContainText("no room");
+  await expect(demo.attempts.nth(1)).toHaveClass(/ahead/);
 });
