@@ -67,7 +67,23 @@ func costCap(s *settings) string {
 	if !priced(s) {
 		return fmt.Sprintf("anything: TIDINGS_JOB_COST does not hold, there is no price for %s; give one with TIDINGS_PRICES", s.Model)
 	}
-	return fmt.Sprintf("%g USD", s.retry.Cost)
+	text := fmt.Sprintf("%g USD", s.retry.Cost)
+	for _, name := range tooDear(s) {
+		text += "; " + name + " never gets a call: its longest answer alone may cost more"
+	}
+	return text
+}
+
+// tooDear names the workloads of which no job could make a single call, however
+// short its input: they would all end without one.
+func tooDear(s *settings) (names []string) {
+	for _, w := range jobs.Workloads() {
+		in, written := int64(0), int64(w.MaxOutputTokens)
+		if each := s.price.Cost(s.Model, model.Usage{InputTokens: &in, OutputTokens: &written}); each != nil && s.retry.Cost > 0 && *each > s.retry.Cost {
+			names = append(names, w.Name)
+		}
+	}
+	return names
 }
 
 func priced(s *settings) bool {

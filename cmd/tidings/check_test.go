@@ -41,6 +41,9 @@ func TestS4_08_S4_09_CheckPrintsTheWorstCase(t *testing.T) {
 		{map[string]string{"TIDINGS_JOB_COST": "0.25"}, []string{"may cost    0.25 USD"}},
 		{map[string]string{"TIDINGS_JOB_COST": "0.25", "TIDINGS_MODEL": "openai/mine", "OPENAI_API_KEY": "k"},
 			[]string{"TIDINGS_JOB_COST does not hold", "TIDINGS_PRICES"}},
+		// 8,192 tokens out cost 0.12288 USD, a summary's 6,144 no more than 0.09216.
+		{map[string]string{"TIDINGS_JOB_COST": "0.1", "TIDINGS_MODEL": "anthropic/claude-sonnet-4-5", "ANTHROPIC_API_KEY": "k"},
+			[]string{"may cost    0.1 USD; guidance never gets a call: its longest answer alone may cost more\n"}},
 	} {
 		line, _, err := read(t, c.env, "check")
 		if err != nil {

@@ -108,6 +108,9 @@ func build(mode string, s *settings, stderr io.Writer) (p *parts, err error) {
 	if s.retry.Cost > 0 && !priced(s) {
 		p.log.Warn("TIDINGS_JOB_COST does not hold: there is no price for the model; give one with TIDINGS_PRICES", "model", s.Model)
 	}
+	if dear := tooDear(s); len(dear) > 0 {
+		p.log.Warn("TIDINGS_JOB_COST is too little for a single call: these workloads' jobs all end without one", "workloads", dear, "job_cost", s.retry.Cost)
+	}
 	history := events.NewRedisLog(p.client, s.Retention)
 	p.hub = events.NewHub(history, events.HubOptions{Observer: observer})
 	store, err := jobs.NewStore(p.client, jobs.Keep{Job: s.Retention, Input: s.InputRetention, Document: s.DocumentRetention, Key: keepKey})
