@@ -8,6 +8,7 @@ import (
 	"github.com/tidings/tidings/events"
 	"github.com/tidings/tidings/jobs/gate"
 	"github.com/tidings/tidings/jobs/model"
+	"github.com/tidings/tidings/jobs/retry"
 )
 
 // Metrics counts what happens to jobs. Labels are bounded: workload,
@@ -62,6 +63,22 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			[]float64{.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 30, 60}, "dependency"),
 		jobSeconds: histogram("job_seconds", "From a job's acceptance to its end, by outcome.",
 			[]float64{.1, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1200}, "workload", "outcome"),
+	}
+}
+
+// Expect puts at 0 what alert rules wait for and ratios count, for a model's name.
+// A counter that begins with its first event hides that event from rate() and
+// increase(), and where nothing has ever completed, "none of them" would be no
+// number.
+func (m *Metrics) Expect(dependency string) {
+	for _, w := range Workloads() {
+		m.endedJobs.WithLabelValues(w.Name, string(events.OutcomeCompleted), "")
+		m.endedJobs.WithLabelValues(w.Name, string(events.OutcomeUnknown), string(events.Internal))
+		for _, first := range []string{"yes", "no"} {
+			for _, kind := range []retry.Kind{retry.Auth, retry.Quota} {
+				m.calls.WithLabelValues(dependency, w.Name, first, string(kind))
+			}
+		}
 	}
 }
 

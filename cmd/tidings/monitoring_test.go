@@ -170,6 +170,47 @@ func TestAlertsNameWhatIsThere(t *testing.T) {
 	}
 }
 
+// increase() does not see the event that a counter begins with, so what an alert
+// waits for is there at 0 from the start.
+func TestAlertsSeeTheFirstEvent(t *testing.T) {
+	r := prometheus.NewRegistry()
+	jobs.NewMetrics(r).Expect("openai/gpt-x")
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	counters := map[string][]map[string]string{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			labels := map[string]string{}
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			if m.GetCounter().GetValue() != 0 {
+				t.Errorf("%s%v begins at %g", f.GetName(), labels, m.GetCounter().GetValue())
+			}
+			counters[f.GetName()] = append(counters[f.GetName()], labels)
+		}
+	}
+	waits := regexp.MustCompile(`increase\((tidings_[a-z_]+)\{([a-z]+)=~?"([^"]+)"\}`).FindAllStringSubmatch(document(t, "docs/operations/alerts.yaml"), -1)
+	if len(waits) < 2 {
+		t.Fatalf("only %d alerts wait for an event", len(waits))
+	}
+	for _, w := range waits {
+		for value := range strings.SplitSeq(w[3], "|") {
+			there := map[string]bool{}
+			for _, labels := range counters[w[1]] {
+				if labels[w[2]] == value {
+					there[labels["workload"]] = true
+				}
+			}
+			if len(there) != len(jobs.Workloads()) {
+				t.Errorf("%s with %s=%q is there for %v", w[1], w[2], value, there)
+			}
+		}
+	}
+}
+
 func TestTheDashboardNamesWhatIsThere(t *testing.T) {
 	known := registered(t)
 	type panel struct {
