@@ -1,5 +1,7 @@
-import { useEffect, useMemo, useState, useSyncExternalStore } from "react";
+import { useEffect, useMemo, useState, useSyncExternalStore, type DetailedHTMLProps, type HTMLAttributes } from "react";
 import { initialStatus, subscribeSummaryStatus, type StatusSubscription, type SubscribeOptions, type SummaryStatus } from "./subscription.js";
+import type { Texts } from "./texts.js";
+import type { TidingsErrorElement } from "./tidings-error.js";
 
 /**
  * The status of a subscription that somebody else owns: for a view that may go while
@@ -44,4 +46,22 @@ export function useSummaryStatus(options: SubscribeOptions): UseSummaryStatus {
 
 function nothingToHear(): () => void {
   return () => {};
+}
+
+/** What `<tidings-error>` takes in JSX: its attributes, and, from React 19 on, `texts` and `onretry`. */
+export interface TidingsErrorProps extends DetailedHTMLProps<HTMLAttributes<TidingsErrorElement>, TidingsErrorElement> {
+  readonly workload?: string | undefined;
+  readonly text?: string | undefined;
+  readonly "no-retry"?: boolean | undefined;
+  readonly disabled?: boolean | undefined;
+  readonly texts?: Texts | null | undefined;
+  readonly onretry?: ((event: CustomEvent) => void) | undefined;
+}
+
+declare module "react" {
+  namespace JSX {
+    interface IntrinsicElements {
+      "tidings-error": TidingsErrorProps;
+    }
+  }
 }

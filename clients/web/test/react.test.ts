@@ -1,10 +1,12 @@
 // @vitest-environment happy-dom
-import { act, createElement, StrictMode } from "react";
+import { act, createElement, StrictMode, type JSX } from "react";
 import { createRoot, type Root } from "react-dom/client";
 import { renderToString } from "react-dom/server";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { subscribeSummaryStatus, type StatusSubscription } from "../src/index.js";
 import { useStatus, useSummaryStatus } from "../src/react.js";
+import "../src/tidings-error.js";
+import { builtInText } from "../src/texts.js";
 import { FakeServer } from "./fake-server.js";
 
 let server: FakeServer;
@@ -80,4 +82,15 @@ it("shows a subscription that outlives the view", async () => {
   act(() => root.render(null));
   expect(request!.signal.aborted).toBe(false);
   subscription.close();
+});
+
+it("draws the error view from its properties, and hears its retry", async () => {
+  let retries = 0;
+  const props: JSX.IntrinsicElements["tidings-error"] = { workload: "guidance", lang: "nb", "no-retry": false, onretry: () => retries++ };
+  await act(() => root.render(createElement("tidings-error", props)));
+  const view = container.querySelector("tidings-error")!;
+  expect(view.shadowRoot!.querySelector("p")!.textContent).toBe(builtInText("nb", "ai_workload_guidance_error"));
+  expect(view.shadowRoot!.querySelector("button")!.hidden).toBe(false);
+  view.shadowRoot!.querySelector("button")!.click();
+  expect(retries).toBe(1);
 });
