@@ -116,6 +116,19 @@ func TestBudget_S4_24_RefusalsTakeNothing(t *testing.T) {
 		if st := w.inspect(g); st.RetryTokens < 10 || st.ManualTokens < 5 || st.InUse != 1 {
 			w.t.Errorf("refusals took something: %+v", st)
 		}
+
+		s = slow()
+		s.RetryBurst = 3
+		g = w.gate(s)
+		for range 3 {
+			w.mustGo(g, w.again())
+		}
+		for range 20 {
+			w.mustNot(g, w.again(), gate.Stop, gate.RetryBudget)
+		}
+		if st := w.inspect(g); st.RetryTokens < 0 || st.InUse != 4 {
+			w.t.Errorf("refusals for want of a token took something: %+v", st)
+		}
 	})
 }
 
