@@ -73,7 +73,9 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 func (m *Metrics) Expect(dependency string) {
 	for _, w := range Workloads() {
 		m.endedJobs.WithLabelValues(w.Name, string(events.OutcomeCompleted), "")
-		m.endedJobs.WithLabelValues(w.Name, string(events.OutcomeUnknown), string(events.Internal))
+		for _, why := range []events.Reason{events.Internal, events.StorageFault} { // an outside worker's report; our own find
+			m.endedJobs.WithLabelValues(w.Name, string(events.OutcomeUnknown), string(why))
+		}
 		for _, first := range []string{"yes", "no"} {
 			for _, kind := range []retry.Kind{retry.Auth, retry.Quota} {
 				m.calls.WithLabelValues(dependency, w.Name, first, string(kind))

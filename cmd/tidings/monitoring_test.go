@@ -192,6 +192,11 @@ func TestAlertsSeeTheFirstEvent(t *testing.T) {
 			counters[f.GetName()] = append(counters[f.GetName()], labels)
 		}
 	}
+	for _, why := range []string{"internal", "storage"} {
+		if !slices.ContainsFunc(counters["tidings_jobs_ended_total"], func(l map[string]string) bool { return l["outcome"] == "outcome_unknown" && l["reason"] == why }) {
+			t.Errorf("an unknown outcome for %s would not be seen", why)
+		}
+	}
 	waits := regexp.MustCompile(`increase\((tidings_[a-z_]+)\{([a-z]+)=~?"([^"]+)"\}`).FindAllStringSubmatch(document(t, "docs/operations/alerts.yaml"), -1)
 	if len(waits) < 2 {
 		t.Fatalf("only %d alerts wait for an event", len(waits))
