@@ -280,7 +280,7 @@ func TestRunNowAndCancel(t *testing.T) {
 func TestTheCurlPairWorksAsPrinted(t *testing.T) {
 	t.Parallel()
 	p := serve(t, map[string]string{"TIDINGS_LOCAL_LATENCY": "1s"}, "dev")
-	p.says("The queues' web page")
+	p.says("Operators look at")
 	text := p.out.String()
 	from, to := strings.Index(text, "  curl"), strings.Index(text, "The document is at")
 	if from < 0 || to < from {
