@@ -39,14 +39,14 @@ let broken = false; // the stream, and not back yet
 
 function see(sight: Sight): void {
   rawStream.show(sight);
-  if (refused || !("path" in sight) || !sight.path.endsWith("/status")) return; // other requests tell of their failures themselves
+  if (!("path" in sight) || !sight.path.endsWith("/status")) return; // other requests tell of their failures themselves
   if (sight.kind === "end" && sight.how === "broken") {
     broken = true;
-    setText(news, "The connection is gone. The client comes back with the id of the last event it has.");
+    if (!refused) setText(news, "The connection is gone. The client comes back with the id of the last event it has.");
   }
   if (sight.kind === "answer" && sight.status === 200 && broken) {
     broken = false;
-    setText(news, "The client is back, and gets what it missed.");
+    setText(news, refused ? "The server answers again. Nothing has begun: try again." : "The client is back, and gets what it missed.");
   }
 }
 

@@ -160,20 +160,26 @@ test("a text of one's own", async ({ demo, page }) => {
   await demo.scenario("Answers").click();
   await expect(demo.screen.locator(".excerpt")).toContainText("The library opens");
   await expect(demo.title()).toContainText("The library opens on Sunday");
+  await page.getByLabel("Text to summarize").fill(`A very long address: ${"x".repeat(200)}. It stays on the screen.`);
+  await demo.scenario("Answers").click();
+  await expect(demo.title()).toContainText("A very long");
+  expect(await demo.screen.locator(".summary").evaluate((e) => e.scrollWidth - e.clientWidth)).toBe(0);
   await page.getByLabel("Phone’s language").selectOption("de");
-  await expect(page.getByLabel("Text to summarize")).toHaveValue(/^The library/); // one's own stays
+  await expect(page.getByLabel("Text to summarize")).toHaveValue(/^A very long/); // one's own stays
   await page.getByRole("button", { name: "Use the sample" }).click();
   await expect(page.getByLabel("Text to summarize")).toHaveValue(/^Die Nachtschicht/);
 });
 
 test("a server that is away is told, and the user can try again", async ({ demo, page }) => {
   await demo.open();
-  await page.route("**/api/v1/sessions/*/summary", (route) => (route.request().method() === "POST" ? route.abort() : route.continue()));
+  const away = /\/sessions\/[^/]+\/summary(\/status)?$/;
+  await page.route(away, (route) => route.abort());
   await demo.scenario("Answers").click();
   const texts = await demo.messages("en");
   await expect(demo.screen.getByRole("alert")).toContainText(texts["ai_workload_summary_error"]!);
   await expect(demo.news).toContainText("does not answer");
-  await page.unroute("**/api/v1/sessions/*/summary");
+  await page.unroute(away);
+  await expect(demo.news).toContainText("answers again");
   await demo.screen.getByRole("button", { name: texts["ai_workload_retry_button"]! }).click();
   await expect(demo.title()).toBeVisible();
 });
