@@ -69,6 +69,25 @@ func TestATapIsToldThatTheProviderAskedForTheWait(t *testing.T) {
 	})
 }
 
+// TestS4_43_ATapDoesNotShortenAProvidersWait, while the job waits for it in the
+// queue.
+func TestS4_43_ATapDoesNotShortenAProvidersWait(t *testing.T) {
+	inHouse(t, modeltest.NewScripted(modeltest.RateLimited(100*time.Second), good()), nil, func(t *testing.T, h *house) {
+		h.start()
+		h.submit("some text to work on")
+		passed(10 * time.Second)
+		told := h.last()
+		if told.Status != events.Retrying || told.NextRetryAt.Sub(told.At) < 99*time.Second {
+			t.Fatalf("it waits as %+v", told)
+		}
+		_, err := h.service.Retry(t.Context(), h.topic)
+		refused(t, err, "wait_required", 85*time.Second)
+		if l := h.last(); l.Seq != told.Seq {
+			t.Errorf("the tap made it %+v", l)
+		}
+	})
+}
+
 // refused checks a refusal and that it tells to wait at least so long.
 func refused(t *testing.T, err error, want jobs.Code, wait time.Duration) {
 	t.Helper()
