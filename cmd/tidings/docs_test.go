@@ -165,3 +165,22 @@ func TestS4_49_NobodyPromisesExactlyOnce(t *testing.T) {
 		t.Error("no document says that exactly-once execution is not promised")
 	}
 }
+
+// TestS4_72_S4_73_S4_74_S4_78_TheDocumentsSay what whoever runs it has to know
+// before: whose the retries are, what is stored by whose clock, what is kept apart,
+// and the price.
+func TestS4_72_S4_73_S4_74_S4_78_TheDocumentsSay(t *testing.T) {
+	text := strings.Join(strings.Fields(document(t, "docs/retries.md")), " ")
+	for id, said := range map[string][]string{
+		"S4-72": {"identity of the operation", "There is no fan-out", "Each dependency has one owner of its retries"},
+		"S4-73": {"stored before the first call, in Redis time", "inside a process the rest of the time is monotonic", "A worker restart resets none of them"},
+		"S4-74": {"| safe read |", "| idempotent write |", "| unclear effect |", "| incomplete stream |"},
+		"S4-78": {"Strict budgets let work fail or wait that an endless loop might have finished", "costs two round trips to Redis a call", "used up unevenly"},
+	} {
+		for _, words := range said {
+			if !strings.Contains(text, words) {
+				t.Errorf("%s: docs/retries.md does not say %q", id, words)
+			}
+		}
+	}
+}

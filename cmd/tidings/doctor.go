@@ -60,7 +60,7 @@ func (d *doctor) run(ctx context.Context) int {
 	defer d.client.CloseIdleConnections()
 	u, err := url.Parse(d.command.URL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return d.none(&noProbe{fmt.Sprintf("%q is no address", clean(d.command.URL)), wantURL})
+		return d.none(&noProbe{fmt.Sprintf("%q is no address with http:// or https://", clean(d.command.URL)), wantURL})
 	}
 	u.RawQuery, u.Fragment = "", ""
 	d.base = strings.TrimSuffix(u.String(), "/")

@@ -53,6 +53,38 @@ func registered(t *testing.T) map[string][]string {
 	return all
 }
 
+// TestS4_69_LabelsAreBounded: each label has a closed list or the names of what an
+// operator has configured. Ids are in logs and ledgers alone.
+func TestS4_69_LabelsAreBounded(t *testing.T) {
+	bounded := []string{"workload", "dependency", "outcome", "reason", "result", "first", "class", "direction", "verdict", "action",
+		"step", "state", "status", "queue", "event", "method", "route", "cause", "why"}
+	used := map[string]bool{}
+	unbounded := func(labels []string) string {
+		for _, l := range labels {
+			if !slices.Contains(bounded, l) {
+				return l
+			}
+		}
+		return ""
+	}
+	for name, labels := range registered(t) {
+		if l := unbounded(labels); l != "" {
+			t.Errorf("%s has a label %q: what bounds it?", name, l)
+		}
+		for _, l := range labels {
+			used[l] = true
+		}
+	}
+	for _, l := range bounded {
+		if !used[l] {
+			t.Errorf("no metric has the label %q", l)
+		}
+	}
+	if unbounded([]string{"workload", "session"}) != "session" {
+		t.Error("a session's id would pass")
+	}
+}
+
 // wrong says what a PromQL expression names that is not there, or how it is no
 // expression.
 func wrong(expr string, known map[string][]string) string {
