@@ -118,8 +118,16 @@ func TestS4_77_TheKillSwitchHoldsForTheWholeFleet(t *testing.T) {
 	if n := p.calls.Load(); n != 3*jobs+1 {
 		t.Errorf("%d calls in all, want the first attempts' and one first call", n)
 	}
-	if logs := workers[0].err.String() + workers[1].err.String(); strings.Count(logs, `"reason":"retries_disabled"`) != jobs {
-		t.Error("the workers' logs do not tell of each job why it has ended")
+	ends := func() int {
+		return strings.Count(workers[0].err.String()+workers[1].err.String(), `"reason":"retries_disabled"`)
+	}
+	for late := time.After(wait); ends() < jobs; { // a line follows what it tells of
+		select {
+		case <-workers[0].err.changed:
+		case <-workers[1].err.changed:
+		case <-late:
+			t.Fatalf("the workers' logs tell of %d jobs why they have ended, want %d", ends(), jobs)
+		}
 	}
 
 	if said := ordered(t, 0, as, "retries", "on", "--owner", "bo"); said != "retries are on\n" {
