@@ -153,16 +153,23 @@ func TestI44_TakenAndNeverClaimed(t *testing.T) {
 	l.tidy(0)
 }
 
+// diedInACall is a line whose only process was killed while its job was in a call.
+func diedInACall(t *testing.T) (l *line, m *gated, job string) {
+	t.Helper()
+	m = newGated(true)
+	l = newLine(t, m)
+	dead := l.process(nil).work()
+	job = dead.submit("some text").JobID
+	<-m.arrived
+	dead.life.kill()
+	return l, m, job
+}
+
 // TestI44_ALostClaimWithoutALease: the same with a claim, in the middle of a
 // call: told as retrying, and done again by another run.
 func TestI44_ALostClaimWithoutALease(t *testing.T) {
 	t.Parallel()
-	m := newGated(true)
-	l := newLine(t, m)
-	dead := l.process(nil).work()
-	job := dead.submit("some text").JobID
-	<-m.arrived
-	dead.life.kill()
+	l, m, job := diedInACall(t)
 	l.must(l.client.ZRem(t.Context(), "asynq:{summary}:lease", job+":1").Err())
 	l.process(nil).work().rescue()
 	at := l.becomes("lost", because(events.Retrying, events.WorkerLost)).NextRetryAt
@@ -208,12 +215,7 @@ func TestItsTimePassed(t *testing.T) {
 // process ended before its task was enqueued. That is not a deleted task.
 func TestARunThatWasNeverPlaced(t *testing.T) {
 	t.Parallel()
-	m := newGated(true)
-	l := newLine(t, m)
-	dead := l.process(nil).work()
-	job := dead.submit("some text").JobID
-	<-m.arrived
-	dead.life.kill()
+	l, m, job := diedInACall(t)
 	half := l.process((&torn{enqueue: true}).through)
 	l.until("lost", func() bool {
 		_, err := half.rescuer.Round(t.Context())
@@ -247,12 +249,7 @@ func (q *enqueued) Enqueue(ctx context.Context, t jobs.Task, at time.Time) error
 // run's task was enqueued. Once it was claimed, a missing task is a deleted one.
 func TestAClaimProvesThatItWasPlaced(t *testing.T) {
 	t.Parallel()
-	m := newGated(true)
-	l := newLine(t, m)
-	dead := l.process(nil).work()
-	job := dead.submit("some text").JobID
-	<-m.arrived
-	dead.life.kill()
+	l, m, job := diedInACall(t)
 	q := &enqueued{}
 	half := l.process(func(real jobs.Queue) jobs.Queue { q.Queue = real; return q })
 	q.kill = half.life.kill
