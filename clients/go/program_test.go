@@ -122,6 +122,18 @@ func (f *follower) untilEvent(name string) tidings.Status {
 	return f.until(name, func(s tidings.Status) bool { return s.Event.Name == name })
 }
 
+// forget drops what was told before the session last started anew.
+func (f *follower) forget() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i, s := range slices.Backward(f.all) {
+		if s.Event.Name == "" {
+			f.all = f.all[i:]
+			return
+		}
+	}
+}
+
 // events are the events told of a job, as "retrying queue".
 func (f *follower) events() (names []string) {
 	var last int64
@@ -204,6 +216,7 @@ func TestProgram(t *testing.T) {
 		if _, err := f.Submit(context.Background(), tidings.Submission{Text: shift, Simulate: []string{"401", "ok"}}); err != nil {
 			t.Fatal(err)
 		}
+		f.forget() // it may have told of the error already, and starts anew all the same
 		failed := f.untilEvent("error")
 		if failed.Phase != tidings.Failed || !failed.CanRetry || failed.Event.Outcome != "failed" || failed.Event.Message == "" {
 			t.Errorf("%+v", failed)

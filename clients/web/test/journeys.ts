@@ -14,11 +14,11 @@ const text = "The pump lost pressure in the night. The seal was worn and has bee
 /** Follows a session and remembers all that it told. */
 class Follower {
   readonly of: Tidings.StatusSubscription;
-  readonly told: Tidings.SummaryStatus[] = [];
+  told: Tidings.SummaryStatus[] = [];
   #wake = () => {};
 
-  constructor(where: Where, language?: string) {
-    this.of = where.client.subscribeSummaryStatus({ baseUrl: where.baseUrl, sessionId: where.session, language });
+  constructor(where: Where, options?: Partial<Tidings.SubscribeOptions>) {
+    this.of = where.client.subscribeSummaryStatus({ baseUrl: where.baseUrl, sessionId: where.session, ...options });
     const note = () => {
       this.told.push(this.of.getSnapshot());
       this.#wake();
@@ -36,6 +36,12 @@ class Follower {
     }
   }
 
+  /** Submits, and forgets what was told before: the subscription starts anew, even if it knew the job already. */
+  async submit(...simulate: string[]): Promise<void> {
+    await this.of.submit({ input: { text }, simulate });
+    this.told = [this.of.getSnapshot()];
+  }
+
   event(name: string): Promise<Tidings.SummaryStatus> {
     return this.until((s) => s.event?.name === name);
   }
@@ -51,8 +57,8 @@ class Follower {
   }
 }
 
-async function follow(where: Where, language?: string): Promise<Follower> {
-  const f = new Follower(where, language);
+async function follow(where: Where, options?: Partial<Tidings.SubscribeOptions>): Promise<Follower> {
+  const f = new Follower(where, options);
   await f.event("idle"); // the stream is there
   return f;
 }
@@ -85,9 +91,15 @@ async function retries(where: Where) {
   };
 }
 
+/** The submission's answer comes after the job's end: the subscription has told of the error, starts anew and tells it again. */
 async function failure(where: Where) {
-  const f = await follow(where);
-  await f.of.submit({ input: { text }, simulate: ["401", "ok"] });
+  const late: typeof fetch = async (url, init) => {
+    const response = await fetch(url, init);
+    if (String(url).endsWith("/summary") && init?.method === "POST") await f.event("error");
+    return response;
+  };
+  const f = await follow(where, { fetch: late });
+  await f.submit("401", "ok");
   const failed = await f.event("error");
   const accepted = await f.of.retry();
   if (!accepted) return { accepted, status: f.of.getSnapshot() }; // nothing more would come
@@ -148,7 +160,7 @@ async function texts(where: Where) {
 }
 
 async function languages(where: Where) {
-  const [english, norwegian] = [await follow(where, "en"), await follow(where, "nn-NO")];
+  const [english, norwegian] = [await follow(where, { language: "en" }), await follow(where, { language: "nn-NO" })];
   await submit(where, "503", "ok");
   const said = await Promise.all([english, norwegian].map(async (f) => (await f.event("retrying")).event?.message?.split(" ")[0]));
   english.of.close();
