@@ -127,6 +127,27 @@ func (s *Store) offered(ctx context.Context, tasks []Task) ([]bool, error) {
 	return out, nil
 }
 
+// oldestOffer is since when an outside worker is waited for, by any of the
+// workloads; zero when none is.
+func (s *Store) oldestOffer(ctx context.Context) (oldest time.Time, err error) {
+	pipe := s.client.Pipeline()
+	var cmds []*redis.ZSliceCmd
+	for _, w := range Workloads() {
+		cmds = append(cmds, pipe.ZRangeWithScores(ctx, offersKey(w.Name), 0, 0))
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return oldest, storageError("offered", err)
+	}
+	for _, cmd := range cmds {
+		for _, first := range cmd.Val() {
+			if at := fromMS(int64(first.Score)); oldest.IsZero() || at.Before(oldest) {
+				oldest = at
+			}
+		}
+	}
+	return oldest, nil
+}
+
 func (o *Outside) withdraw(ctx context.Context, t Task) {
 	if err := o.Store.client.ZRem(ctx, offersKey(t.Topic.Workload), member(t.Topic, t.ID())).Err(); err != nil {
 		o.Log.WarnContext(ctx, "an offer outlives its chaperone", "job", t.JobID, "error", err)

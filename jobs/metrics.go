@@ -66,20 +66,25 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	}
 }
 
-// Expect puts at 0 what alert rules wait for and ratios count, for a model's name.
-// A counter that begins with its first event hides that event from rate() and
-// increase(), and where nothing has ever completed, "none of them" would be no
-// number.
-func (m *Metrics) Expect(dependency string) {
+// Expect puts at 0 what alert rules wait for and ratios count, for a model's name
+// and whether its price is known. A counter that begins with its first event hides
+// that event from rate() and increase(): nobody would hear of the one wrong key,
+// two documents of two jobs would look like two of one, and where nothing has ever
+// completed, "none of them" would be no number.
+func (m *Metrics) Expect(dependency string, priced bool) {
 	for _, w := range Workloads() {
+		m.admittedJobs.WithLabelValues(w.Name)
 		m.endedJobs.WithLabelValues(w.Name, string(events.OutcomeCompleted), "")
 		for _, why := range []events.Reason{events.Internal, events.StorageFault} { // an outside worker's report; our own find
 			m.endedJobs.WithLabelValues(w.Name, string(events.OutcomeUnknown), string(why))
 		}
 		for _, first := range []string{"yes", "no"} {
-			for _, kind := range []retry.Kind{retry.Auth, retry.Quota} {
-				m.calls.WithLabelValues(dependency, w.Name, first, string(kind))
+			for _, class := range []string{"ok", string(retry.Auth), string(retry.Quota)} {
+				m.calls.WithLabelValues(dependency, w.Name, first, class)
 			}
+		}
+		if priced { // else its cost is unknown, and not 0
+			m.cost.WithLabelValues(dependency, w.Name)
 		}
 	}
 }

@@ -111,9 +111,22 @@ func (o *Operators) Measured(ctx context.Context, window time.Duration) (Cohorts
 	return o.Measures.Window(ctx, window)
 }
 
-// Depths shows every queue.
+// Depths shows every queue. A task of the outside queue is active from the moment
+// that its job is offered, so what has waited longest there is an offer.
 func (o *Operators) Depths(ctx context.Context) ([]Depth, error) {
-	return o.Queue.Depths(ctx, append(QueueNames(), OutsideQueue))
+	depths, err := o.Queue.Depths(ctx, append(QueueNames(), OutsideQueue))
+	if err != nil {
+		return nil, err
+	}
+	offered, err := o.Store.oldestOffer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !offered.IsZero() {
+		outside := &depths[len(depths)-1]
+		outside.Oldest = max(outside.Oldest, time.Since(offered))
+	}
+	return depths, nil
 }
 
 // Open is what has not ended.

@@ -147,3 +147,41 @@ func isRefusal(err error, code jobs.Code) bool {
 	var r *jobs.Refusal
 	return errors.As(err, &r) && r.Code == code
 }
+
+// TestTheOutsideQueueWaitsForWorkersElsewhere: its tasks are active while their
+// jobs are offered, and an offer that nobody takes is what an operator has to see.
+func TestTheOutsideQueueWaitsForWorkersElsewhere(t *testing.T) {
+	a := newAnnex(t, nil)
+	o := jobs.NewOperators(jobs.OperatorsOptions{Store: a.store, Queue: a.queue, Log: slog.New(slog.DiscardHandler)})
+	waits := func() time.Duration {
+		t.Helper()
+		depths, err := o.Depths(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range depths {
+			if d.Queue == jobs.OutsideQueue {
+				return d.Oldest
+			}
+		}
+		t.Fatal("the outside queue is not among them")
+		return 0
+	}
+	a.submit()
+	offers := "tidings:{outside/summary}:offers"
+	for a.client.ZCard(t.Context(), offers).Val() == 0 && t.Context().Err() == nil {
+		<-time.After(5 * time.Millisecond)
+	}
+	made := a.client.ZRangeWithScores(t.Context(), offers, 0, 0).Val()
+	if len(made) != 1 {
+		t.Fatalf("%d offers", len(made))
+	}
+	a.client.ZIncrBy(t.Context(), offers, -60_000, made[0].Member.(string)) // it was made a minute ago
+	if got := waits(); got < time.Minute || got > 2*time.Minute {
+		t.Errorf("an offer of a minute ago has been waiting for %s", got)
+	}
+	a.claim()
+	if got := waits(); got != 0 {
+		t.Errorf("an offer that was taken still waits, for %s", got)
+	}
+}

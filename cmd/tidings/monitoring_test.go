@@ -175,10 +175,13 @@ func TestAlertsNameWhatIsThere(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(document(t, "docs/operations/alerts.yaml")), &file); err != nil {
 		t.Fatal(err)
 	}
-	n := 0
+	n, tests := 0, document(t, "docs/operations/alerts_test.yaml")
 	for _, g := range file.Groups {
 		for _, r := range g.Rules {
 			n++
+			if !strings.Contains(tests, `alertname="`+r.Alert+`"`) {
+				t.Errorf("%s: alerts_test.yaml does not say when it rings", r.Alert)
+			}
 			if problem := wrong(r.Expr, known); problem != "" {
 				t.Errorf("%s: %s", r.Alert, problem)
 			}
@@ -195,6 +198,16 @@ func TestAlertsNameWhatIsThere(t *testing.T) {
 	if n < 10 {
 		t.Errorf("only %d rules were read", n)
 	}
+	series := regexp.MustCompile(`series: '?(tidings_[a-z_]+(?:\{[^}]*\})?)`).FindAllStringSubmatch(tests, -1)
+	if len(series) < 2*n {
+		t.Errorf("alerts_test.yaml has only %d series for %d rules", len(series), n)
+	}
+	others := regexp.MustCompile(`(instance|le)="[^"]*"(, )?`) // that every metric has, and every bucket
+	for _, one := range series {
+		if problem := wrong(others.ReplaceAllString(one[1], ""), known); problem != "" {
+			t.Errorf("alerts_test.yaml: %s", problem)
+		}
+	}
 	for _, anchor := range slices.Sorted(maps.Keys(anchors)) {
 		if !anchors[anchor] {
 			t.Errorf("no alert leads to the runbook's section %q", anchor)
@@ -206,7 +219,7 @@ func TestAlertsNameWhatIsThere(t *testing.T) {
 // waits for is there at 0 from the start.
 func TestAlertsSeeTheFirstEvent(t *testing.T) {
 	r := prometheus.NewRegistry()
-	jobs.NewMetrics(r).Expect("openai/gpt-x")
+	jobs.NewMetrics(r).Expect("openai/gpt-x", true)
 	families, err := r.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -229,6 +242,21 @@ func TestAlertsSeeTheFirstEvent(t *testing.T) {
 			t.Errorf("an unknown outcome for %s would not be seen", why)
 		}
 	}
+	// What the dashboard divides: documents and calls by jobs and first calls, cost by documents.
+	for name, has := range map[string][]string{"tidings_jobs_admitted_total": {""}, "tidings_cost_usd_total": {""},
+		"tidings_calls_total": {"yes", "no"}} {
+		for _, first := range has {
+			n := 0
+			for _, l := range counters[name] {
+				if l["first"] == first && (first == "" || l["class"] == "ok") {
+					n++
+				}
+			}
+			if n != len(jobs.Workloads()) {
+				t.Errorf("%s %s is there for %d workloads", name, first, n)
+			}
+		}
+	}
 	waits := regexp.MustCompile(`increase\((tidings_[a-z_]+)\{([a-z]+)=~?"([^"]+)"\}`).FindAllStringSubmatch(document(t, "docs/operations/alerts.yaml"), -1)
 	if len(waits) < 2 {
 		t.Fatalf("only %d alerts wait for an event", len(waits))
@@ -244,6 +272,21 @@ func TestAlertsSeeTheFirstEvent(t *testing.T) {
 			if len(there) != len(jobs.Workloads()) {
 				t.Errorf("%s with %s=%q is there for %v", w[1], w[2], value, there)
 			}
+		}
+	}
+}
+
+// A cost that nobody knows is no 0.
+func TestACostThatIsUnknownIsNotThere(t *testing.T) {
+	r := prometheus.NewRegistry()
+	jobs.NewMetrics(r).Expect("openai/own", false)
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if strings.Contains(f.GetName(), "cost") {
+			t.Errorf("%s is there for a model without a price", f.GetName())
 		}
 	}
 }

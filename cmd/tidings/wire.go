@@ -111,7 +111,7 @@ func build(mode string, s *settings, stderr io.Writer) (p *parts, err error) {
 	if dear := tooDear(s); len(dear) > 0 {
 		p.log.Warn("TIDINGS_JOB_COST is too little for a single call: these workloads' jobs all end without one", "workloads", dear, "job_cost", s.retry.Cost)
 	}
-	counts.Expect(calls.Dependency())
+	counts.Expect(calls.Dependency(), priced(s))
 	history := events.NewRedisLog(p.client, s.Retention)
 	p.hub = events.NewHub(history, events.HubOptions{Observer: observer})
 	store, err := jobs.NewStore(p.client, jobs.Keep{Job: s.Retention, Input: s.InputRetention, Document: s.DocumentRetention, Key: keepKey})
