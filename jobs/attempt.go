@@ -25,6 +25,7 @@ type attempt struct {
 	made  int // calls reserved in this attempt
 	held  gate.Permit
 	last  retry.Kind // of the call before
+	next  time.Time  // the next call's; zero before the first pause
 	lines []string   // ledger lines not yet written
 	cost  float64
 	paid  bool
@@ -171,6 +172,7 @@ func nanos(usd float64) int64 { return int64(math.Ceil(usd * 1e9)) }
 
 // waiting publishes the pause before the next call.
 func (a *attempt) waiting(ctx context.Context, n int, pause time.Duration, failed *model.Error) error {
+	a.next = time.Now().Add(pause)
 	if a.w.draining.Load() {
 		return errDraining
 	}

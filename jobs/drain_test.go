@@ -8,7 +8,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tidings/tidings/events"
+	"github.com/tidings/tidings/jobs/model"
 	"github.com/tidings/tidings/jobs/model/modeltest"
+	"github.com/tidings/tidings/jobs/retry"
 )
 
 // drain takes a process down the way the program does, with a grace for calls.
@@ -79,6 +81,29 @@ func TestDrainBetweenTwoCalls(t *testing.T) {
 	l.process(nil).work()
 	l.becomes("completed", is(events.Completed))
 	l.calls(2)
+}
+
+// TestS4_43_DrainShortensNoWait: what the provider asked to wait before the next
+// call holds for the process that goes on as well.
+func TestS4_43_DrainShortensNoWait(t *testing.T) {
+	t.Parallel()
+	asks := modeltest.Fail(&model.Error{Kind: retry.Unavailable, Status: 503, RetryAfter: 20 * time.Second})
+	for name, wait := range map[string]events.Status{"before the wait": events.Processing, "within the wait": events.Retrying} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLine(t, modeltest.NewScripted(asks.After(300*time.Millisecond), good()))
+			p := l.process(nil).work()
+			p.submit("some text")
+			l.becomes("at that point", is(wait))
+			<-p.drain(500 * time.Millisecond)
+			all := l.history()
+			told := all[len(all)-1]
+			if rest := told.NotBefore.Sub(told.At); told.Reason != events.Draining || rest < 15*time.Second || rest > 21*time.Second {
+				t.Errorf("handed back as %+v, to wait %s", told, rest)
+			}
+			l.calls(1)
+		})
+	}
 }
 
 // TestDrainWhileAClaimIsUnderWay: Drain does not overlook it.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidings/tidings/events"
 	"github.com/tidings/tidings/jobs"
+	"github.com/tidings/tidings/jobs/model"
 	"github.com/tidings/tidings/jobs/model/modeltest"
 	"github.com/tidings/tidings/jobs/retry"
 )
@@ -86,6 +87,38 @@ func TestS4_43_ATapDoesNotShortenAProvidersWait(t *testing.T) {
 			t.Errorf("the tap made it %+v", l)
 		}
 	})
+}
+
+// TestS4_43_AHintOutlivesTheLastAttempt: what the provider asks for holds for a tap as
+// well when nothing else is left of the job, whatever has ended it.
+func TestS4_43_AHintOutlivesTheLastAttempt(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind   retry.Kind
+		change func(*retry.Settings)
+	}{
+		"attempts used up":  {retry.Unavailable, func(s *retry.Settings) { s.Attempts = 1 }},
+		"allowance used up": {retry.Overloaded, func(s *retry.Settings) { s.Allowance = 1 }},
+		"never repeated":    {retry.Quota, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asks := modeltest.Fail(&model.Error{Kind: c.kind, Status: 503, RetryAfter: 100 * time.Second})
+			inHouse(t, modeltest.NewScripted(asks, good()), c.change, func(t *testing.T, h *house) {
+				h.start()
+				h.submit("some text to work on")
+				passed(10 * time.Second)
+				end := h.last()
+				if wait := end.RetryAvailableAt.Sub(end.At); end.Status != events.Failed || !end.CanRetry || wait < 99*time.Second || wait > 102*time.Second {
+					t.Fatalf("ended as %+v, a retry is offered after %s", end, wait)
+				}
+				_, err := h.service.Retry(t.Context(), h.topic)
+				refused(t, err, "wait_required", 85*time.Second)
+				passed(100 * time.Second)
+				if _, err := h.service.Retry(t.Context(), h.topic); err != nil {
+					t.Errorf("a tap after it: %v", err)
+				}
+			})
+		})
+	}
 }
 
 // refused checks a refusal and that it tells to wait at least so long.

@@ -97,7 +97,8 @@ func (a *attempt) settlement(res model.Response, err, cause error) (args, []byte
 	case errors.Is(cause, errClaimLost), errors.Is(cause, errCancelled), errors.Is(err, errClaimLost):
 		return nil, nil
 	case errors.Is(cause, errDraining), errors.Is(err, errDraining):
-		return args{"kind": "queued", "reason": string(events.Draining)}, nil
+		// Another process goes on, but not before this one would have.
+		return args{"kind": "queued", "reason": string(events.Draining), "wait_ms": max(0, ms(time.Until(a.next)))}, nil
 	case errors.As(err, &refused):
 		if refused.code == "deadline" {
 			return a.end(events.OutcomeDeadlineExceeded, events.DeadlinePassed, true), nil
@@ -124,7 +125,9 @@ func (a *attempt) settlement(res model.Response, err, cause error) (args, []byte
 		if failed.Kind.Queued() {
 			return a.again(reason, failed.RetryAfter), nil
 		}
-		return a.end(events.OutcomeFailed, reason, true), nil
+		s := a.end(events.OutcomeFailed, reason, true)
+		s["hint_ms"] = ms(failed.RetryAfter)
+		return s, nil
 	case errors.Is(err, events.ErrUnavailable):
 		return a.again(events.StorageFault, 0), nil
 	}

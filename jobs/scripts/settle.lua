@@ -4,7 +4,7 @@
 --    the order is: a repeat of the same report; another report; worker, token, lease, attempt.
 -- a: job, token, kind (completed | retrying | queued | error), lines (ledger),
 --    spent (the calls' cost so far), worst (what one more may cost),
---    reason, outcome, can_retry, delay_ms, hint_ms, save_ms, input_ms, document_ms,
+--    reason, outcome, can_retry, delay_ms, hint_ms (what the provider asks to wait), save_ms, input_ms, document_ms,
 --    the lines' %STATUS% and %REASON% are filled in; wait_ms (queued: not before), retry_ms (error: no manual retry before), new_run (the queue's task cannot carry on)
 --    attempt, print, worker (a report: the attempt, what it says, who says it)
 -- ARGV 4: the document without its version
@@ -31,6 +31,11 @@ if not l or r.job ~= a.job or r.token ~= a.token then return reply{code = 'lost'
 
 local worked = num(r.worked) + math.max(0, now - num(r.claimed))
 
+-- When the provider lets it be asked again. It is never shortened, and outlives the
+-- job: a tap is told of it.
+local hint = 0
+if num(a.hint_ms) > 0 then hint = math.ceil((now + a.hint_ms) / 1000) * 1000 end
+
 local function settled(answer)
   answer.code = 'ok'
   answer.attempt = r.attempts
@@ -56,10 +61,11 @@ local free = {token = '', lease = '', worker = ''}
 
 local function fail(outcome, reason, can_retry, retry_at)
   if can_retry then
-    local cool = cool_down(r, now)
-    if cool and cool > (retry_at or 0) then retry_at = cool end
+    local latest = math.max(retry_at or 0, cool_down(r, now) or 0, hint)
+    retry_at = latest > 0 and latest or nil
   end
   finish(r, outcome, reason, can_retry, retry_at, a.input_ms)
+  if can_retry and hint > 0 then set(r, {hint = hint}) end
   return settled{status = 'error', outcome = outcome, reason = reason}
 end
 
@@ -96,16 +102,8 @@ if a.kind == 'retrying' then
   -- The plan's time is the nearest whole second, a provider's hint is never shortened.
   local at = math.floor((now + a.delay_ms + 500) / 1000) * 1000
   if at <= now then at = math.floor(now / 1000) * 1000 + 1000 end
-  local hint = 0
-  if num(a.hint_ms) > 0 then
-    hint = math.ceil((now + a.hint_ms) / 1000) * 1000
-    at = math.max(at, hint)
-  end
-  if at >= num(r.deadline) - a.save_ms then
-    local text = fail('deadline_exceeded', 'deadline', true, hint > 0 and hint or nil)
-    if hint > 0 then set(r, {hint = hint}) end -- a tap is told that the provider asked for it
-    return text
-  end
+  at = math.max(at, hint)
+  if at >= num(r.deadline) - a.save_ms then return fail('deadline_exceeded', 'deadline', true, nil) end
   publish(r, {status = 'retrying', layer = 'queue', next_attempt = num(r.attempts) + 1, next_retry = at,
     reason = a.reason})
   set(r, free)
