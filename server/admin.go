@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -79,10 +80,14 @@ func (s *Server) retries(c *gin.Context) {
 // switchRetries turns retries off for a time, or on again.
 func (s *Server) switchRetries(c *gin.Context) {
 	var set, length string
+	var dependency, workload *string
 	var scope gate.Scope
 	var order gate.Order
-	err := s.fields(c, map[string]any{"retries": &set, "dependency": &scope.Dependency, "workload": &scope.Workload,
+	err := s.fields(c, map[string]any{"retries": &set, "dependency": &dependency, "workload": &workload,
 		"owner": &order.Owner, "note": &order.Note, "for": &length})
+	if err == nil {
+		err = errors.Join(named("dependency", dependency, &scope.Dependency), named("workload", workload, &scope.Workload))
+	}
 	if err == nil {
 		err = s.switchOrder(c.Request.Context(), set, scope, order, length)
 	}
@@ -91,6 +96,19 @@ func (s *Server) switchRetries(c *gin.Context) {
 		return
 	}
 	s.retries(c)
+}
+
+// named takes a name if one was given. An empty one, as of a variable that a
+// script has not set, must not be taken for everything.
+func named(field string, name, into *string) error {
+	switch {
+	case name == nil:
+	case *name == "":
+		return invalid(field, "empty: leave it away for all retries")
+	default:
+		*into = *name
+	}
+	return nil
 }
 
 // switchOrder checks an order about retries and carries it out.

@@ -135,6 +135,8 @@ func TestS4_77_OperatorsSwitchRetriesOffAndOn(t *testing.T) {
 			`{"retries":"off","owner":"ann","for":7200}`:                              "for",
 			`{"retries":"on","owner":"ann","for":"2h"}`:                               "for",
 			`{` + whole + `,"workload":"poems"}`:                                      "workload",
+			`{` + whole + `,"workload":""}`:                                           "workload",
+			`{"retries":"on","owner":"ann","dependency":""}`:                          "dependency",
 			`{` + whole + `,"workload":"summary","dependency":"openai/gpt-x"}`:        "workload",
 			`{` + whole + `,"dependency":"a b"}`:                                      "dependency",
 			`{` + whole + `,"dependency":"{x}"}`:                                      "dependency",

@@ -143,7 +143,7 @@ type (
 func done() map[string]string {
 	return map[string]string{
 		"off": "Retries are switched off. It counts from each job’s next call on.", "on": "Retries are switched on again for that.",
-		"pause": "Calls wait from now on; those under way go on.", "resume": "Calls go on.",
+		"pause": "Calls wait from now on; those under way go on.", "resume": "The pause has ended.",
 	}
 }
 

@@ -54,6 +54,22 @@ func TestTheOverviewShowsHostileTextsAsText(t *testing.T) {
 	})
 }
 
+// TestS4_43_TheOverviewOffersNoEndToAProvidersWait, because there is none.
+func TestS4_43_TheOverviewOffersNoEndToAProvidersWait(t *testing.T) {
+	officeHouse(t, func(t *testing.T, h *house, o *operatorsScript) {
+		for _, paused := range []bool{false, true} {
+			o.state = gate.State{Breaker: "closed", HeldUntil: time.Now().Add(time.Hour)}
+			if paused {
+				o.state.PausedUntil = time.Now().Add(time.Hour)
+			}
+			text := string(h.doOps(t, "GET", "/ops", login("right")).body)
+			if got := strings.Contains(text, `name="calls" value="resume"`); got != paused || strings.Contains(text, "and a wait that the provider") {
+				t.Errorf("paused %v: a way to resume is offered: %v", paused, got)
+			}
+		}
+	})
+}
+
 func TestFormsDoWhatTheAdminRequestsDo(t *testing.T) {
 	officeHouse(t, func(t *testing.T, h *house, o *operatorsScript) {
 		for _, c := range []struct {

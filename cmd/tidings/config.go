@@ -39,7 +39,7 @@ type commandLine struct {
 
 	Retries retriesCommand `cmd:"" help:"Switch the fleet's retries off for a time or on again, or show what is off and who did it."`
 	Pause   pauseCommand   `cmd:"" help:"Let all calls to a model wait for a time. Jobs wait with them."`
-	Resume  resumeCommand  `cmd:"" help:"End such a pause, and a wait that the model's provider asked all for."`
+	Resume  resumeCommand  `cmd:"" help:"End such a pause. A wait that the model's provider asked all for stays."`
 }
 
 // settings are those of every mode that runs parts of the service.

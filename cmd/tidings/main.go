@@ -66,9 +66,9 @@ func run(ctx context.Context, args []string, stdout, stderr *os.File) int {
 	case "retries":
 		return report(switchRetries(ctx, &line.Retries, stdout), stderr)
 	case "pause":
-		return report(pauseCalls(ctx, &line.Pause.opsAccess, line.Pause.Dependency, line.Pause.For, stdout), stderr)
+		return report(pauseCalls(ctx, &line.Pause, stdout), stderr)
 	case "resume":
-		return report(pauseCalls(ctx, &line.Resume.opsAccess, line.Resume.Dependency, "", stdout), stderr)
+		return report(resumeCalls(ctx, &line.Resume, stdout), stderr)
 	case "drill":
 		return runDrill(ctx, &line.Drill, stdout, stderr)
 	}

@@ -26,17 +26,19 @@ type opsAccess struct {
 	password string
 }
 
+// retriesCommand tells a flag that was not given from an empty one, as of a
+// variable that a script has not set: that must not be taken for all retries.
 type retriesCommand struct {
-	Action     string `arg:"" enum:"off,on,show" help:"off, on or show."`
-	Dependency string `xor:"scope" placeholder:"NAME" help:"Only retries of calls to this model, such as openai/NAME."`
-	Workload   string `xor:"scope" placeholder:"NAME" help:"Only retries of this workload. Without either: all retries."`
-	For        string `default:"1h" placeholder:"TIME" help:"How long they stay off: 1s to 7d."`
+	Action     string  `arg:"" enum:"off,on,show" help:"off, on or show."`
+	Dependency *string `xor:"scope" placeholder:"NAME" help:"Only retries of calls to this model, such as openai/NAME."`
+	Workload   *string `xor:"scope" placeholder:"NAME" help:"Only retries of this workload. Without either: all retries."`
+	For        *string `placeholder:"TIME" help:"With off: how long they stay off, 1s to 7d. 1h unless given."`
 	opsAccess
 }
 
 type pauseCommand struct {
 	Dependency string `arg:"" help:"The model, such as openai/NAME or local."`
-	For        string `default:"1h" placeholder:"TIME" help:"How long calls wait: 1s to 7d."`
+	For        string `default:"1h" placeholder:"TIME" help:"How long calls wait: 1s to 7d, 1h unless given."`
 	opsAccess
 }
 
@@ -61,13 +63,23 @@ type order struct {
 
 // switchRetries carries out tidings retries.
 func switchRetries(ctx context.Context, c *retriesCommand, out io.Writer) error {
-	method, body := http.MethodGet, map[string]string(nil)
-	if c.Action != "show" {
-		method = http.MethodPut
-		body = map[string]string{"retries": c.Action, "dependency": c.Dependency, "workload": c.Workload, "owner": c.Owner, "note": c.Note}
-		if c.Action == "off" {
-			body["for"] = c.For
+	method, body := http.MethodPut, map[string]string{"retries": c.Action, "owner": c.Owner, "note": c.Note}
+	for name, value := range map[string]*string{"dependency": c.Dependency, "workload": c.Workload, "for": c.For} {
+		switch {
+		case value == nil:
+		case c.Action == "show":
+			return fmt.Errorf("retries show lists all that is off: leave --%s away", name)
+		case c.Action == "on" && name == "for":
+			return errors.New("--for is for retries off: on holds until somebody orders off again")
+		default:
+			body[name] = *value
 		}
+	}
+	switch {
+	case c.Action == "show":
+		method, body = http.MethodGet, nil
+	case c.Action == "off" && c.For == nil:
+		body["for"] = "1h"
 	}
 	var got struct{ Off, Audit []order }
 	if err := c.ask(ctx, method, "/admin/retries", body, &got); err != nil {
@@ -79,11 +91,11 @@ func switchRetries(ctx context.Context, c *retriesCommand, out io.Writer) error 
 	for _, o := range got.Off {
 		fmt.Fprintf(out, "retries are off for %s until %s, by %s%s\n", o.target(), o.Until.Local().Format(time.DateTime), clean(o.Owner), note(o.Note))
 	}
-	if c.Action == "off" && c.Dependency != "" {
+	if c.Action == "off" && c.Dependency != nil {
 		var gate struct {
 			UsedHere bool `json:"used_here"`
 		}
-		if err := c.ask(ctx, http.MethodGet, dependencyPath(c.Dependency), nil, &gate); err != nil {
+		if err := c.ask(ctx, http.MethodGet, dependencyPath(*c.Dependency), nil, &gate); err != nil {
 			return fmt.Errorf("the order was taken, but whether its model is in use could not be asked: %w", err)
 		}
 		if !gate.UsedHere {
@@ -118,24 +130,38 @@ func note(text string) string {
 	return ": " + clean(text)
 }
 
-// pauseCalls carries out tidings pause and tidings resume; a length of "" resumes.
-func pauseCalls(ctx context.Context, a *opsAccess, dependency, length string, out io.Writer) error {
-	body, verb := map[string]string{"owner": a.Owner, "note": a.Note}, "resume"
-	if length != "" {
-		verb, body["for"] = "pause", length
+// pauseCalls carries out tidings pause.
+func pauseCalls(ctx context.Context, c *pauseCommand, out io.Writer) error {
+	return c.orderCalls(ctx, c.Dependency, "pause", map[string]string{"owner": c.Owner, "note": c.Note, "for": c.For}, out)
+}
+
+// resumeCalls carries out tidings resume.
+func resumeCalls(ctx context.Context, c *resumeCommand, out io.Writer) error {
+	return c.orderCalls(ctx, c.Dependency, "resume", map[string]string{"owner": c.Owner, "note": c.Note}, out)
+}
+
+func (a *opsAccess) orderCalls(ctx context.Context, dependency, verb string, body map[string]string, out io.Writer) error {
+	if strings.TrimSpace(dependency) == "" {
+		return errors.New("name the model whose calls are meant, such as openai/NAME or local")
 	}
 	var got struct {
 		Dependency  string
 		UsedHere    bool      `json:"used_here"`
 		PausedUntil time.Time `json:"paused_until"`
+		HeldUntil   time.Time `json:"held_until"`
 	}
 	if err := a.ask(ctx, http.MethodPut, dependencyPath(dependency)+"/"+verb, body, &got); err != nil {
 		return err
 	}
-	if got.PausedUntil.IsZero() {
-		fmt.Fprintf(out, "calls to %s go on\n", clean(got.Dependency))
-	} else {
-		fmt.Fprintf(out, "calls to %s wait until %s\n", clean(got.Dependency), got.PausedUntil.Local().Format(time.DateTime))
+	name := clean(got.Dependency)
+	switch {
+	case !got.PausedUntil.IsZero():
+		fmt.Fprintf(out, "calls to %s wait until %s\n", name, got.PausedUntil.Local().Format(time.DateTime))
+	case !got.HeldUntil.IsZero():
+		fmt.Fprintf(out, "calls to %s are not paused, but their provider asks all of them to wait until %s, which nobody can end\n",
+			name, got.HeldUntil.Local().Format(time.DateTime))
+	default:
+		fmt.Fprintf(out, "calls to %s go on\n", name)
 	}
 	if !got.UsedHere {
 		fmt.Fprintln(out, anotherModel)
@@ -166,17 +192,16 @@ const (
 func (a *opsAccess) ask(ctx context.Context, method, path string, body map[string]string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, opsWait)
 	defer cancel()
+	where, err := url.Parse(a.URL)
+	if err != nil || where.Scheme != "http" && where.Scheme != "https" || where.Host == "" {
+		return errors.New("--url (TIDINGS_OPS_URL) must be http:// or https:// and a host, such as http://127.0.0.1:8081")
+	}
+	at := where.Redacted()
 	content := []byte(nil)
 	if body != nil {
 		if strings.TrimSpace(a.Owner) == "" { // as in a container, where nobody has set USER
 			return errors.New("say who wants this, for the audit trail: --owner NAME, or TIDINGS_OPERATOR")
 		}
-		for name, value := range body {
-			if value == "" {
-				delete(body, name)
-			}
-		}
-		var err error
 		if content, err = json.Marshal(body); err != nil {
 			return err
 		}
@@ -193,16 +218,16 @@ func (a *opsAccess) ask(ctx context.Context, method, path string, body map[strin
 	}
 	res, err := http.DefaultClient.Do(r)
 	if err != nil {
-		return fmt.Errorf("nobody answers at %s: is this the operators' address (TIDINGS_OPS_LISTEN) of a process? %w", a.URL, err)
+		return fmt.Errorf("nobody answers at %s: is this the operators' address (TIDINGS_OPS_LISTEN) of a process? %w", at, err)
 	}
 	defer res.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(res.Body, opsRead))
 	if err != nil {
-		return fmt.Errorf("the answer of %s broke off: %w", a.URL, err)
+		return fmt.Errorf("the answer of %s broke off: %w", at, err)
 	}
 	if res.StatusCode == http.StatusOK {
 		if err := json.Unmarshal(text, into); err != nil {
-			return fmt.Errorf("%s is not Tidings' operators' address: %w", a.URL, err)
+			return fmt.Errorf("%s is not Tidings' operators' address: %w", at, err)
 		}
 		return nil
 	}
@@ -210,6 +235,8 @@ func (a *opsAccess) ask(ctx context.Context, method, path string, body map[strin
 	switch {
 	case res.StatusCode == http.StatusUnauthorized:
 		return errors.New("the login was refused: set TIDINGS_ADMIN_PASSWORD to that of the processes")
+	case res.StatusCode == http.StatusNotFound:
+		return fmt.Errorf("%s has nothing at %s: is it the operators' address (TIDINGS_OPS_LISTEN) and not the API's, and a model's name as in TIDINGS_MODEL?", at, clean(path))
 	case json.Unmarshal(text, &problem) != nil:
 		return errors.New(clean(strings.TrimSpace(res.Status + " " + string(text))))
 	}
