@@ -2,8 +2,15 @@
 // their status, and fetches what they made.
 //
 //	client, err := tidings.NewClient("https://tidings.example")
-//	job, err := client.Submit(ctx, "session-1", tidings.Submission{Text: transcript})
-//	for status, err := range client.Watch(ctx, "session-1") { ... }
+//	if err != nil {
+//		return err
+//	}
+//	if _, err := client.Submit(ctx, "session-1", tidings.Submission{Text: transcript}); err != nil {
+//		return err
+//	}
+//	for status, err := range client.Watch(ctx, "session-1") {
+//		fmt.Println(status.Phase, err)
+//	}
 //
 // [Client.Watch] follows one job to its end. An app with a user in front of it
 // takes [Client.Open], whose [Session] can also retry, dismiss and come back from
