@@ -71,11 +71,8 @@ func WithTrace(f func(Status)) Option { return func(c *Client) { c.trace = f } }
 // with a Timeout.
 func NewClient(baseURL string, options ...Option) (*Client, error) {
 	u, err := url.Parse(baseURL)
-	if err != nil {
-		return nil, fmt.Errorf("tidings: base URL: %w", err)
-	}
-	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("tidings: base URL %q is not an absolute http or https URL", baseURL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.ContainsAny(baseURL, "?#") {
+		return nil, fmt.Errorf("tidings: base URL %q is not an absolute http or https URL; write for example https://tidings.example", baseURL)
 	}
 	c := &Client{
 		base:     strings.TrimRight(baseURL, "/"),

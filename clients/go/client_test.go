@@ -12,14 +12,21 @@ import (
 )
 
 func TestNewClientRefusesWhatCannotWork(t *testing.T) {
-	for _, url := range []string{"", "api.test", "ftp://api.test", "https://", "http://a b"} {
-		if _, err := tidings.NewClient(url); err == nil {
-			t.Errorf("base URL %q is accepted", url)
+	for _, url := range []string{"", "api.test", "127.0.0.1:8080", "//api.test", "ftp://api.test", "https://", "http://a b", "https://a.test/?b=c", "https://a.test#d"} {
+		if _, err := tidings.NewClient(url); err == nil || !strings.Contains(err.Error(), "write for example https://") {
+			t.Errorf("base URL %q: %v", url, err)
 		}
 	}
 	_, err := tidings.NewClient("https://api.test", tidings.WithHTTPClient(&http.Client{Timeout: time.Minute}))
 	if err == nil {
 		t.Error("an http.Client that cuts every stream is accepted")
+	}
+}
+
+func TestAnErrorSaysForDevelopersWhatItSaysForPeople(t *testing.T) {
+	err := &tidings.HTTPError{Status: 400, Code: "invalid_session_id", Detail: "1 to 128 characters."}
+	if got, want := err.Error(), "tidings: the server answered 400 invalid_session_id: 1 to 128 characters."; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

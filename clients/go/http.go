@@ -28,11 +28,14 @@ type HTTPError struct {
 	RetryAfter time.Duration
 }
 
-// Error names the status and, when there is one, the code.
+// Error names the status and, when there are any, the code and the detail.
 func (e *HTTPError) Error() string {
 	text := fmt.Sprintf("tidings: the server answered %d", e.Status)
 	if e.Code != "" {
 		text += " " + e.Code
+	}
+	if e.Detail != "" {
+		text += ": " + e.Detail
 	}
 	return text
 }

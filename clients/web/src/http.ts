@@ -8,7 +8,7 @@ export type GetToken = (request: { refresh: boolean }) => string | null | undefi
 
 /** Where and how a client sends its requests. */
 export interface HttpOptions {
-  /** The server's address, such as `https://tidings.example`; "" for the page's own origin. */
+  /** The server's address, such as `https://tidings.example`; "" for the page's own origin, "/path" for a place on it. */
   readonly baseUrl: string;
   /** The language of all texts, such as `nb` or `pt-BR`; without it the browser's. */
   readonly language?: string | undefined;
@@ -17,7 +17,7 @@ export interface HttpOptions {
   readonly fetch?: typeof globalThis.fetch | undefined;
 }
 
-/** An answer that was not the wanted one. `title` and `detail` are texts for people. */
+/** An answer that was not the wanted one. `title` and `detail` are texts for people; `message` is for developers. */
 export class TidingsError extends Error {
   override readonly name = "TidingsError";
   readonly status: number;
@@ -37,11 +37,12 @@ export class TidingsError extends Error {
   constructor(status: number, problem = "", retryAfterMs = 0) {
     const o = readObject(problem);
     const code = text(o, "code");
-    super(`the server answered ${status}${code ? " " + code : ""}`);
+    const detail = text(o, "detail");
+    super(`the server answered ${status}${code ? " " + code : ""}${detail ? ": " + detail : ""}`);
     this.status = status;
     this.code = code;
     this.title = text(o, "title");
-    this.detail = text(o, "detail");
+    this.detail = detail;
     this.requestId = text(o, "request_id");
     this.field = text(o, "field");
     this.jobId = text(o, "job_id");
@@ -58,12 +59,22 @@ export interface Request {
   readonly json?: unknown;
 }
 
+/** An absolute URL, or a path on the page's own origin. */
+const ADDRESS = /^(https?:\/\/[^/?#\s]+[^?#\s]*|(\/[^/?#\s][^?#\s]*)?|\/)$/i;
+
 /** Sends requests with the client's token and language. */
 export class Http {
   readonly #options: HttpOptions;
   readonly #base: string;
 
   constructor(options: HttpOptions) {
+    // Any other would be asked for ever, in silence: a fetch that cannot begin looks like a network that is away.
+    if (typeof options.baseUrl !== "string" || !ADDRESS.test(options.baseUrl)) {
+      throw new TypeError(
+        `baseUrl ${JSON.stringify(options.baseUrl)} is not an absolute http or https URL; ` +
+          'write for example "https://tidings.example", or "" for the page\'s own origin',
+      );
+    }
     this.#options = options;
     this.#base = options.baseUrl.replace(/\/+$/, "");
   }

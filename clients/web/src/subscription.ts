@@ -48,7 +48,7 @@ export function initialStatus(sessionId: string, workload?: string): SummaryStat
   return { ...stateOf(createMachine(sessionId, workload)), event: null, nextTryAt: null, retryFrom: null, problem: null };
 }
 
-/** Follows a session's status from now until `close`. */
+/** Follows a session's status from now until `close`. Throws a `TypeError` for options that cannot work. */
 export function subscribeSummaryStatus(options: SubscribeOptions): StatusSubscription {
   return new StatusSubscription(options);
 }
@@ -81,6 +81,8 @@ export class StatusSubscription implements AsyncIterable<SummaryStatus> {
   #status: SummaryStatus;
 
   constructor(options: SubscribeOptions) {
+    // Without types this is easily forgotten, and there is a session "undefined" to be followed.
+    if (typeof options?.sessionId !== "string") throw new TypeError("sessionId is missing; give the id of the conversation to follow");
     this.#options = options;
     this.#http = new Http(options);
     this.#now = options.now ?? (() => performance.now());

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { subscribeSummaryStatus, TidingsError, type StatusSubscription, type SummaryStatus } from "../src/index.js";
+import { subscribeSummaryStatus, Texts, TidingsError, type StatusSubscription, type SubscribeOptions, type SummaryStatus } from "../src/index.js";
 import { FakeServer, settle } from "./fake-server.js";
 
 let server: FakeServer;
@@ -205,4 +205,34 @@ describe("requests", () => {
     await (await server.next()).reply(503, "{}", { "Retry-After": "Tue, 07 Apr 2026 12:00:30 GMT", Date: "Tue, 07 Apr 2026 12:00:00 GMT" });
     expect(await document).toMatchObject({ status: 503, retryAfterMs: 30_000 });
   });
+});
+
+describe("options", () => {
+  const options = (baseUrl: unknown, sessionId: unknown = "abc-123") => ({ baseUrl, sessionId, fetch: server.fetch }) as SubscribeOptions;
+
+  it("that cannot work are refused, with what to write instead", () => {
+    for (const url of [undefined, null, "127.0.0.1:8080", "tidings.example", "//tidings.example", "ftp://tidings.example", "https://", "https://a.test/?b=c", "https://a.test#d"]) {
+      expect(() => subscribeSummaryStatus(options(url)), String(url)).toThrow(/baseUrl .* is not an absolute http or https URL; write for example/);
+      expect(() => new Texts(options(url)), String(url)).toThrow(TypeError);
+    }
+    for (const id of [null, 7, {}]) expect(() => subscribeSummaryStatus(options("https://api.test", id))).toThrow(/sessionId is missing/);
+    expect(() => subscribeSummaryStatus(undefined as unknown as SubscribeOptions)).toThrow(/sessionId is missing/);
+  });
+
+  it("may name a server, a place on it, and the page's own origin", async () => {
+    for (const [url, path] of [["https://api.test", ""], ["HTTPS://API.test/base/", "HTTPS://API.test/base"], ["", ""], ["/", ""], ["/base", "/base"]] as const) {
+      server.requests.length = 0;
+      const other = subscribeSummaryStatus(options(url));
+      await settle();
+      expect(server.requests.at(-1)!.path, url).toBe(`${path}/api/v1/sessions/abc-123/summary/status`);
+      other.close();
+    }
+  });
+});
+
+it("an error says for developers what it says for people", async () => {
+  await server.next(); // the stream
+  const document = expect(subscription.document()).rejects.toThrow("the server answered 400 invalid_session_id: 1 to 128 characters.");
+  await (await server.next()).reply(400, JSON.stringify({ code: "invalid_session_id", detail: "1 to 128 characters." }));
+  await document;
 });
