@@ -14,7 +14,7 @@ export function useStatus(subscription: StatusSubscription): SummaryStatus {
 /** What `useSummaryStatus` returns. */
 export interface UseSummaryStatus {
   readonly status: SummaryStatus;
-  /** For `retry`, `dismiss`, `submit` and the rest; null during the first render and on a server. */
+  /** For `retry`, `dismiss`, `submit` and the rest; null during the first render, also that after a change, and on a server. */
   readonly subscription: StatusSubscription | null;
 }
 
@@ -25,17 +25,20 @@ export interface UseSummaryStatus {
  */
 export function useSummaryStatus(options: SubscribeOptions): UseSummaryStatus {
   const { baseUrl, sessionId, workload, language } = options;
-  const [subscription, setSubscription] = useState<StatusSubscription | null>(null);
+  const address = JSON.stringify([baseUrl, sessionId, workload, language]);
+  const [opened, setOpened] = useState<{ address: string; subscription: StatusSubscription } | null>(null);
   const initial = useMemo(() => initialStatus(sessionId, workload), [sessionId, workload]);
   useEffect(() => {
-    const opened = subscribeSummaryStatus(options);
-    setSubscription(opened);
+    const subscription = subscribeSummaryStatus(options);
+    setOpened({ address, subscription });
     return () => {
-      opened.close();
-      setSubscription(null);
+      subscription.close();
+      setOpened(null);
     };
     // A new object with the same address must not open a new stream.
-  }, [baseUrl, sessionId, workload, language]);
+  }, [address]);
+  // The first render after a change comes before the effect: what is known of another session is not this one's.
+  const subscription = opened?.address === address ? opened.subscription : null;
   const status = useSyncExternalStore(
     subscription?.subscribe ?? nothingToHear,
     subscription?.getSnapshot ?? (() => initial),

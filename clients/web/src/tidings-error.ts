@@ -66,6 +66,7 @@ export class TidingsErrorElement extends Base {
   /** Called by the browser when the element is in the page. */
   connectedCallback(): void {
     if (!this.shadowRoot) {
+      this.#takeEarlyTexts();
       const root = this.attachShadow({ mode: "open", delegatesFocus: true });
       root.innerHTML = template;
       addStyles(root);
@@ -79,6 +80,14 @@ export class TidingsErrorElement extends Base {
   /** Called by the browser when an attribute has changed. */
   attributeChangedCallback(): void {
     this.#draw();
+  }
+
+  /** Texts that were set before the element was defined hide the setter. */
+  #takeEarlyTexts(): void {
+    const early = Object.getOwnPropertyDescriptor(this, "texts");
+    if (!early) return;
+    delete (this as { texts?: Texts | null }).texts;
+    this.texts = early.value as Texts | null;
   }
 
   #draw(): void {

@@ -67,6 +67,22 @@ it("starts over for another session, not for a new object, and ends with the com
   expect(second!.signal.aborted).toBe(true);
 });
 
+it("never shows one session what is known of another", async () => {
+  const shown: string[] = [];
+  function Watching({ sessionId }: { sessionId: string }) {
+    const { status, subscription } = useSummaryStatus({ baseUrl: "https://api.test", sessionId, fetch: server.fetch });
+    shown.push(`${sessionId} ${status.phase} ${subscription !== null}`);
+    return null;
+  }
+  await act(() => root.render(createElement(Watching, { sessionId: "abc-123" })));
+  const [request] = await alive();
+  await act(async () => (await request!.stream()).event("completed"));
+  expect(shown.at(-1)).toBe("abc-123 done true");
+  shown.length = 0;
+  await act(() => root.render(createElement(Watching, { sessionId: "other" })));
+  expect(new Set(shown)).toEqual(new Set(["other loading false", "other loading true"]));
+});
+
 it("renders on a server without opening a stream", async () => {
   expect(renderToString(createElement(View, { sessionId: "abc-123" }))).toContain("loading");
   expect(await alive()).toEqual([]);

@@ -46,6 +46,17 @@ it("takes other texts: an attribute, or those of the server", () => {
   expect(view.lang).toBe("de");
 });
 
+it("takes texts that were set before the page knew the element", () => {
+  // A page may draw before the module has come; then this is an own property of a plain element.
+  const element = document.createElement("tidings-error") as TidingsErrorElement;
+  Object.defineProperty(element, "texts", {
+    value: new Texts({ baseUrl: "https://api.test", language: "de" }), writable: true, enumerable: true, configurable: true,
+  });
+  document.body.append(element);
+  expect(element.shadowRoot!.querySelector<HTMLElement>(".view")!.lang).toBe("de");
+  expect(element.texts?.language).toBe("de");
+});
+
 it("never reads its text as markup", () => {
   const { view } = shown("<tidings-error></tidings-error>");
   document.querySelector("tidings-error")!.setAttribute("text", "<img src=x>");
