@@ -33,9 +33,9 @@ func check(ctx context.Context, c *checkCommand, out io.Writer) int {
 	return 0
 }
 
-// worstInput is more than a model can be sent: a token is rarely less than four
-// bytes.
-const worstInput = jobs.MaxInputBytes / 4
+// worstInput is as many tokens as the cap of a job's cost counts at most in a body
+// of MaxInputBytes: each character of a script that takes two bytes for one.
+const worstInput = jobs.MaxInputBytes / 2
 
 func printWorst(out io.Writer, s *settings) {
 	r, w := s.retry, s.retry.Worst()
@@ -52,6 +52,9 @@ func printWorst(out io.Writer, s *settings) {
 
 func worstCost(prices *model.Prices, dependency string, calls int) string {
 	in, written := int64(worstInput), int64(0)
+	if window := prices.Window(dependency); window > 0 { // it refuses what is longer, and charges nothing
+		in = min(in, window)
+	}
 	for _, w := range jobs.Workloads() {
 		written = max(written, int64(w.MaxOutputTokens))
 	}

@@ -65,7 +65,22 @@ func TestWorstCostIsUnknownWithoutAPrice(t *testing.T) {
 	if got := worstCost(model.ListPrices(), "anthropic/never-heard-of", 12); !strings.Contains(got, "unknown") {
 		t.Errorf("got %q", got)
 	}
-	if got := worstCost(model.ListPrices(), "anthropic/claude-sonnet-4-5", 12); !strings.Contains(got, " USD with 262144 tokens in") || strings.HasPrefix(got, "0.00") {
-		t.Errorf("got %q", got)
+}
+
+// TestS4_09_TheWorstCostIsNoGuessBelowIt: neither a text in a script of short tokens
+// nor a price that rises with the input's length costs more.
+func TestS4_09_TheWorstCostIsNoGuessBelowIt(t *testing.T) {
+	prices, err := model.ListPrices().With([]byte(`{"version":"mine","prices":[{"dependency":"openai/mine","input":1,"output":0},
+		{"dependency":"openai/mine","above":272000,"input":2,"output":0},{"dependency":"openai/small","input":1,"output":0,"window":200000}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dependency, want := range map[string]string{
+		"openai/mine":  "2.10 USD with 524288 tokens in and 8192 out per call (prices of mine)",
+		"openai/small": "0.40 USD with 200000 tokens in and 8192 out per call (prices of mine)",
+	} {
+		if got := worstCost(prices, dependency, 2); got != want {
+			t.Errorf("%s: %q, want %q", dependency, got, want)
+		}
 	}
 }

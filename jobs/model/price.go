@@ -95,6 +95,9 @@ func (p *Prices) Version() string { return p.version }
 // model.
 func (p *Prices) Cost(dependency string, u Usage) *float64 { return costAt(p.of(dependency), u) }
 
+// Window is how many tokens of input a dependency takes, 0 if that is not known.
+func (p *Prices) Window(dependency string) int64 { return windowOf(p.of(dependency)) }
+
 // of is a dependency's rows, lowest Above first; none if it has no price.
 func (p *Prices) of(dependency string) []price {
 	named := func(name string) []price {
