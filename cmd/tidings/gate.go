@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tidings/tidings/jobs/gate"
+	"github.com/tidings/tidings/jobs/model"
 )
 
 // gateSettings are those of the gate that all processes of a fleet share. Each
@@ -20,7 +21,7 @@ type gateSettings struct {
 	RetryManualShare float64 `group:"Gate" env:"TIDINGS_RETRY_MANUAL_SHARE" type:"part" from:"0.001" to:"1" default:"0.25" help:"How large the reserve of manual retries is, beside that one."`
 
 	BreakerWindow  time.Duration `group:"Gate" env:"TIDINGS_BREAKER_WINDOW" type:"span" from:"10ms" to:"1h" default:"30s" help:"How far back the breaker looks."`
-	BreakerCalls   int           `group:"Gate" env:"TIDINGS_BREAKER_CALLS" type:"whole" from:"1" to:"1000000" default:"10" help:"Calls it must have seen there before it may open. dev raises it, because failures are played there."`
+	BreakerCalls   int           `group:"Gate" env:"TIDINGS_BREAKER_CALLS" type:"whole" from:"1" to:"1000000" default:"10" help:"Calls it must have seen there before it may open. dev raises it for the local model, whose failures are played."`
 	BreakerRatio   float64       `group:"Gate" env:"TIDINGS_BREAKER_RATIO" type:"part" from:"0.001" to:"1" default:"0.5" help:"Which part of them must have failed for it to open."`
 	BreakerOpen    time.Duration `group:"Gate" env:"TIDINGS_BREAKER_OPEN" type:"span" from:"10ms" to:"1h" default:"15s" help:"How long it opens at first. It doubles each time that the probes fail."`
 	BreakerOpenMax time.Duration `group:"Gate" env:"TIDINGS_BREAKER_OPEN_MAX" type:"span" from:"10ms" to:"1h" default:"2m" help:"How long it opens at most."`
@@ -30,9 +31,10 @@ type gateSettings struct {
 	HoldMax        time.Duration `group:"Gate" env:"TIDINGS_HOLD_MAX" type:"span" from:"10ms" to:"24h" default:"1h" help:"How long a provider's Retry-After holds all calls to it at most."`
 }
 
-// completeGate sets the gate that the whole fleet passes. In dev the failures
-// are played, each for one session, and must not become every session's: what
-// would spread them is widened there unless it was set.
+// completeGate sets the gate that the whole fleet passes. In dev the local model's
+// failures are played, each for one session, and must not become every session's:
+// what would spread them is widened there, unless it was set to other than its
+// default. Another model's failures are real.
 func (s *settings) completeGate(mode string) error {
 	g := gate.Defaults()
 	known := g
@@ -44,7 +46,7 @@ func (s *settings) completeGate(mode string) error {
 	if g.Probes == known.Probes { // who wants fewer calls at a time need not think of them
 		g.Probes = min(g.Probes, g.Concurrency)
 	}
-	if mode == "dev" {
+	if mode == "dev" && s.Model == model.LocalName {
 		if g.RetryBurst == known.RetryBurst {
 			g.RetryBurst = 10_000
 		}

@@ -52,6 +52,13 @@ func TestDevKeepsOneSessionsPlayedFailuresFromTheOthers(t *testing.T) {
 	if g := line.settings(mode).gate; g.WindowCalls < 1000 || g.RetryBurst < 1000 || g.HoldMax > time.Second {
 		t.Errorf("a few played failures would close the gate for all: %+v", g)
 	}
+	line, mode, err = read(t, map[string]string{"TIDINGS_MODEL": "openai/gpt-x", "OPENAI_API_KEY": "k"}, "dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := line.settings(mode).gate, gate.Defaults(); got != want {
+		t.Errorf("a real provider's failures are not heeded in dev: %+v", got)
+	}
 }
 
 func TestTheGatesSettingsAreRefusedWhenTheyCannotWork(t *testing.T) {
