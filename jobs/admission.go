@@ -77,12 +77,17 @@ type place struct {
 	bytes  int
 	within time.Duration // in which it has to be done; 0: whenever
 	hold   time.Duration // after which its input is forgotten at the latest
+	after  string        // the failed job whose input it takes over; "": none
 }
 
 // admit takes a job into the index, if the limits allow it.
 func (s *Store) admit(ctx context.Context, p place, l Limits) (admission, error) {
+	after := ""
+	if p.after != "" {
+		after = member(p.topic, p.after)
+	}
 	reply, replicated, err := s.exec(ctx, "admit", indexKeys(), member(p.topic, p.job), p.bytes, l.OpenJobs, l.InputBytes,
-		ms(s.CheckEvery), ms(p.hold), l.OwnerJobs, ms(p.within), l.Slots, lookBack)
+		ms(s.CheckEvery), ms(p.hold), l.OwnerJobs, ms(p.within), l.Slots, lookBack, after)
 	if err != nil {
 		return admission{}, storageError("admit", err)
 	}
@@ -165,9 +170,10 @@ func refusal(a admission) *Refusal {
 }
 
 // admit takes a job in or answers with a *Refusal. Who hands that on counts it:
-// some who are refused repeat what is known, and are answered after all.
-func (s *Service) admit(ctx context.Context, t events.Topic, job string, bytes int, deadline time.Duration) (admission, error) {
-	p := place{topic: t, job: job, bytes: bytes, within: deadline - s.Settings.Saving, hold: deadline + s.Store.keep.Input}
+// some who are refused repeat what is known, and are answered after all. after is
+// the failed job that this one follows, with its input; "" for none.
+func (s *Service) admit(ctx context.Context, t events.Topic, job, after string, bytes int, deadline time.Duration) (admission, error) {
+	p := place{topic: t, job: job, after: after, bytes: bytes, within: deadline - s.Settings.Saving, hold: deadline + s.Store.keep.Input}
 	got, err := repeat(ctx, func() (admission, error) { return s.Store.admit(ctx, p, s.Limits) })
 	if err == nil && got.refused != "" {
 		err = refusal(got)

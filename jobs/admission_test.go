@@ -264,6 +264,37 @@ func TestS4_22_ARefusedSubmitLeavesNothing(t *testing.T) {
 	})
 }
 
+// TestS4_22_ATapNeedsNoRoomForWhatIsKeptAlready: when the inputs of failed jobs have
+// filled their room, as in an outage, each of them may still be tried again.
+func TestS4_22_ATapNeedsNoRoomForWhatIsKeptAlready(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		s := b.service()
+		first, err := s.Submit(b.Context(), Submit{Topic: b.topic, Input: Input{Text: "some text"}})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.do("claim", claimArgs(first.JobID, "token"))
+		end := settleArgs(first.JobID, "token", "error")
+		end["outcome"], end["reason"], end["can_retry"] = "failed", "overloaded", true
+		b.do("settle", end)
+		if err := b.store.leave(b.Context(), b.topic, first.JobID, time.Hour, 0); err != nil {
+			b.Fatal(err)
+		}
+		s.Limits.InputBytes = int64(len(`{"text":"some text"}`))
+		var no *Refusal
+		if _, err := s.Submit(b.Context(), Submit{Topic: events.NewTopic("", "another", "summary"), Input: Input{Text: "x"}}); !errors.As(err, &no) || no.Code != CodeQueueFull {
+			b.Fatalf("there is room for another one's input: %v", err)
+		}
+		again, err := s.Retry(b.Context(), b.topic)
+		if err != nil || again.JobID == first.JobID {
+			b.Fatalf("a tap: %+v %v", again, err)
+		}
+		if n := b.store.client.Get(b.Context(), indexKeys()[3]).Val(); n != fmt.Sprint(s.Limits.InputBytes) {
+			b.Errorf("%s bytes are counted, %d are kept", n, s.Limits.InputBytes)
+		}
+	})
+}
+
 // counted is how often submits of summaries were refused for this reason.
 func counted(t *testing.T, r *prometheus.Registry, reason string) (n float64) {
 	t.Helper()

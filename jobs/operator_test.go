@@ -141,6 +141,22 @@ func TestI58_AProvidersWaitIsKept(t *testing.T) {
 	l.calls(1)
 }
 
+// TestS4_43_WhoeverEndsAJobAProvidersWaitIsKept: an operator who removes its task does
+// not let its user call earlier.
+func TestS4_43_WhoeverEndsAJobAProvidersWaitIsKept(t *testing.T) {
+	t.Parallel()
+	l, job := waiting(t, modeltest.NewScripted(good()), modeltest.RateLimited(time.Minute), "1s")
+	l.must(l.operator.DeleteTask("summary", job+":1"))
+	p := l.process(nil).work().rescue()
+	l.becomes("removed", is(events.Failed))
+	all := l.history()
+	if end := all[len(all)-1]; end.Reason != events.Removed || !end.CanRetry || end.RetryAvailableAt.Sub(end.At) < 40*time.Second {
+		t.Errorf("ended as %+v", end)
+	}
+	_, err := p.service.Retry(t.Context(), l.topic)
+	refused(t, err, "wait_required", 40*time.Second)
+}
+
 // TestI58_PausedAndResumed: told once each, and a planned time is kept.
 func TestI58_PausedAndResumed(t *testing.T) {
 	t.Parallel()

@@ -84,7 +84,7 @@ func (s *Service) Submit(ctx context.Context, r Submit) (Accepted, error) {
 		return Accepted{}, err
 	}
 	job, since := ulid.Make().String(), time.Now()
-	entry, err := s.admit(ctx, r.Topic, job, len(input), s.Settings.DeadlineFor(w.Long))
+	entry, err := s.admit(ctx, r.Topic, job, "", len(input), s.Settings.DeadlineFor(w.Long))
 	if err != nil {
 		// A key or a job that is known is answered also when there is no room.
 		if a, known := s.known(ctx, r); known {
@@ -188,7 +188,7 @@ func (s *Service) Retry(ctx context.Context, topic events.Topic) (Accepted, erro
 			return Accepted{}, storageError("retry", err)
 		}
 		size = int(n)
-		entry, err := s.admit(ctx, topic, job, size, s.Settings.DeadlineFor(w.Long))
+		entry, err := s.admit(ctx, topic, job, last.JobID, size, s.Settings.DeadlineFor(w.Long))
 		if err != nil {
 			s.refused(topic, job, entry)
 			return Accepted{}, err

@@ -8,6 +8,7 @@
 --      6 ms until the input is forgotten at the latest  7 limit of the owner's jobs, 0: none
 --      8 ms in which it has to be done, 0: whenever  9 slots that can be busy at the same time at most, 0: all
 --     10 how many jobs of a workload must have been seen before its mean says anything
+--     11 the failed job's member whose input this one takes over, or empty: it is counted already
 -- -> {1 admitted | 0 full | -1 inputs full | -2 the owner has too many | -3 it would not be done in time,
 --     jobs now, ms after which there is room (-3)}
 local t = redis.call('TIME')
@@ -16,6 +17,7 @@ local open = redis.call('ZCARD', KEYS[1])
 if redis.call('ZSCORE', KEYS[1], ARGV[1]) then return {1, open} end
 if open >= tonumber(ARGV[3]) then return {0, open} end
 local sum = tonumber(redis.call('GET', KEYS[4]) or '0')
+if ARGV[11] ~= '' then sum = sum - tonumber(redis.call('HGET', KEYS[3], ARGV[11]) or '0') end
 if sum + tonumber(ARGV[2]) > tonumber(ARGV[4]) then return {-1, open} end
 local owner, workload = string.match(ARGV[1], '^([^/]+)/[^/]+/([^/]+)/')
 local most = tonumber(ARGV[7])

@@ -31,8 +31,7 @@ if not l or r.job ~= a.job or r.token ~= a.token then return reply{code = 'lost'
 
 local worked = num(r.worked) + math.max(0, now - num(r.claimed))
 
--- When the provider lets it be asked again. It is never shortened, and outlives the
--- job: a tap is told of it.
+-- When the provider lets it be asked again, which is never shortened.
 local hint = 0
 if num(a.hint_ms) > 0 then hint = math.ceil((now + a.hint_ms) / 1000) * 1000 end
 
@@ -61,11 +60,11 @@ local free = {token = '', lease = '', worker = ''}
 
 local function fail(outcome, reason, can_retry, retry_at)
   if can_retry then
-    local latest = math.max(retry_at or 0, cool_down(r, now) or 0, hint)
-    retry_at = latest > 0 and latest or nil
+    local cool = cool_down(r, now)
+    if cool and cool > (retry_at or 0) then retry_at = cool end
   end
+  if hint > 0 then r.hint = hint end
   finish(r, outcome, reason, can_retry, retry_at, a.input_ms)
-  if can_retry and hint > 0 then set(r, {hint = hint}) end
   return settled{status = 'error', outcome = outcome, reason = reason}
 end
 
