@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tidings/tidings/events"
@@ -57,7 +58,8 @@ func (s *Server) showJob(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	q := r.URL.Query()
 	v := jobView{Title: "Job", Self: r.URL.RequestURI(), Now: s.o.Hub.Now(), Find: newFind()}
-	v.Find.ID, v.Find.Session, v.Find.Owner = q.Get("id"), q.Get("session"), q.Get("owner")
+	// What is pasted often has a space around it, and no id has one in it.
+	v.Find.ID, v.Find.Session, v.Find.Owner = strings.TrimSpace(q.Get("id")), strings.TrimSpace(q.Get("session")), q.Get("owner")
 	if name := q.Get("workload"); name != "" {
 		v.Find.Workload = name
 	}

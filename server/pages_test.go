@@ -160,6 +160,9 @@ func TestAJobsPage(t *testing.T) {
 				t.Errorf("no %q in\n%s", want, text)
 			}
 		}
+		if a := h.doOps(t, "GET", "/ops/job?id=%2001JX%09", login("right")); a.status != 200 {
+			t.Errorf("an id that was pasted with the space around it: %d", a.status)
+		}
 		if text := string(h.doOps(t, "GET", "/ops/job?session="+session+"&workload=summary&owner=bo&lang=nb", login("right")).body); !strings.Contains(text, "Prøver igjen") {
 			t.Errorf("not in Norwegian:\n%s", text)
 		}

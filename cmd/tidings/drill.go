@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -27,6 +28,12 @@ type drillCommand struct {
 
 // runDrill drills the program itself. It returns the exit code.
 func runDrill(ctx context.Context, c *drillCommand, out, stderr io.Writer) int {
+	if dir := filepath.Dir(c.Report); c.Report != "" { // said now, and not after minutes
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			fmt.Fprintf(stderr, "tidings: --report: there is no folder %s to write it into\n", dir)
+			return exitSettings
+		}
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return report(err, stderr)

@@ -85,6 +85,15 @@ func TestS4_77_AnOrderThatCannotBeMeantAsksNobody(t *testing.T) {
 	}
 }
 
+// TestADrillThatCouldNotReportDoesNotBegin: what minutes have shown must not be lost.
+func TestADrillThatCouldNotReportDoesNotBegin(t *testing.T) {
+	var out, said strings.Builder
+	c := &drillCommand{Short: true, Replicas: 1, Row: []string{"baseline"}, RedisServer: "/no/such", Report: t.TempDir() + "/no/such/report.md"}
+	if code := runDrill(t.Context(), c, &out, &said); code != exitSettings || !strings.Contains(said.String(), "--report: there is no folder") || out.Len() > 0 {
+		t.Errorf("exit code %d, %q, %q", code, said.String(), out.String())
+	}
+}
+
 // TestOperatorsAreToldWhatToDoNext when they have asked the wrong port, and when
 // what holds calls is not theirs to end.
 func TestOperatorsAreToldWhatToDoNext(t *testing.T) {
