@@ -52,6 +52,10 @@ func (opsAccess) Help() string {
 	return "The login is TIDINGS_ADMIN_PASSWORD, from the environment alone."
 }
 
+// operatorsTime names its zone: the log and /ops are in UTC, a terminal is where its
+// operator is.
+const operatorsTime = time.DateTime + " MST"
+
 // order is an order as it stands in answers.
 type order struct {
 	At                   time.Time
@@ -89,7 +93,7 @@ func switchRetries(ctx context.Context, c *retriesCommand, out io.Writer) error 
 		fmt.Fprintln(out, "retries are on")
 	}
 	for _, o := range got.Off {
-		fmt.Fprintf(out, "retries are off for %s until %s, by %s%s\n", o.target(), o.Until.Local().Format(time.DateTime), clean(o.Owner), note(o.Note))
+		fmt.Fprintf(out, "retries are off for %s until %s, by %s%s\n", o.target(), o.Until.Local().Format(operatorsTime), clean(o.Owner), note(o.Note))
 	}
 	if c.Action == "off" && c.Dependency != nil {
 		var gate struct {
@@ -109,9 +113,9 @@ func switchRetries(ctx context.Context, c *retriesCommand, out io.Writer) error 
 	for _, o := range got.Audit {
 		until := ""
 		if !o.Until.IsZero() {
-			until = " until " + o.Until.Local().Format(time.DateTime)
+			until = " until " + o.Until.Local().Format(operatorsTime)
 		}
-		fmt.Fprintf(out, "  %s  %-3s  %s%s, by %s%s\n", o.At.Local().Format(time.DateTime), clean(o.Action), o.target(), until, clean(o.Owner), note(o.Note))
+		fmt.Fprintf(out, "  %s  %-3s  %s%s, by %s%s\n", o.At.Local().Format(operatorsTime), clean(o.Action), o.target(), until, clean(o.Owner), note(o.Note))
 	}
 	return nil
 }
@@ -156,10 +160,10 @@ func (a *opsAccess) orderCalls(ctx context.Context, dependency, verb string, bod
 	name := clean(got.Dependency)
 	switch {
 	case !got.PausedUntil.IsZero():
-		fmt.Fprintf(out, "calls to %s wait until %s\n", name, got.PausedUntil.Local().Format(time.DateTime))
+		fmt.Fprintf(out, "calls to %s wait until %s\n", name, got.PausedUntil.Local().Format(operatorsTime))
 	case !got.HeldUntil.IsZero():
 		fmt.Fprintf(out, "calls to %s are not paused, but their provider asks all of them to wait until %s, which nobody can end\n",
-			name, got.HeldUntil.Local().Format(time.DateTime))
+			name, got.HeldUntil.Local().Format(operatorsTime))
 	default:
 		fmt.Fprintf(out, "calls to %s go on\n", name)
 	}
