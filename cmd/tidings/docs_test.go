@@ -111,6 +111,32 @@ func TestLinksInDocumentsLeadSomewhere(t *testing.T) {
 	})
 }
 
+// TestTablesInDocumentsAreWhole: rows without a heading are shown as lines of text.
+func TestTablesInDocumentsAreWhole(t *testing.T) {
+	ruler, tables := regexp.MustCompile(`^\|[ :|-]+\|$`), 0
+	eachFile(t, func(name string, text []byte) {
+		if filepath.Ext(name) != ".md" {
+			return
+		}
+		code, lines := false, strings.Split(string(text), "\n")
+		for i, line := range lines {
+			if strings.HasPrefix(line, "```") {
+				code = !code
+			}
+			if code || !strings.HasPrefix(line, "|") || i > 0 && strings.HasPrefix(lines[i-1], "|") {
+				continue
+			}
+			tables++
+			if !ruler.MatchString(lines[i+1]) {
+				t.Errorf("%s:%d: a table begins with %s", name, i+1, line)
+			}
+		}
+	})
+	if tables < 10 {
+		t.Errorf("%d tables were found", tables)
+	}
+}
+
 // TestS4_10_ThreeRetriesAreFourAttempts: who writes of three retries says in the
 // same breath that these are four attempts.
 func TestS4_10_ThreeRetriesAreFourAttempts(t *testing.T) {
