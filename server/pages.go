@@ -79,8 +79,12 @@ type opsForm struct {
 	scope                                 string
 }
 
-// formProblem says why an order was not carried out, and where.
-type formProblem struct{ Field, Label, Text string }
+// formProblem says why an order was not carried out, and where; Unknown when it may
+// have been all the same.
+type formProblem struct {
+	Field, Label, Text string
+	Unknown            bool
+}
 
 type (
 	opsView struct {
@@ -158,6 +162,7 @@ func (s *Server) showOps(w http.ResponseWriter, r *http.Request, form opsForm, r
 	if refused != nil {
 		v.Problem, v.Done = s.explain(r, refused)
 		status, _ = statusOf(problemOf(refused).code)
+		v.Problem.Unknown = status >= http.StatusInternalServerError // its answer may have got lost
 	}
 	if err := s.lookAround(ctx, &v); err != nil {
 		s.log.Warn("the operators' page has no storage", "error", err)

@@ -183,6 +183,18 @@ func TestAJobsPage(t *testing.T) {
 	})
 }
 
+// TestS4_77_AnOrderWithoutAnswerIsNotSaidToHaveFailed: a storage that hangs may carry
+// it out later.
+func TestS4_77_AnOrderWithoutAnswerIsNotSaidToHaveFailed(t *testing.T) {
+	officeHouse(t, func(t *testing.T, h *house, o *operatorsScript) {
+		o.err = fmt.Errorf("%w: gone", events.ErrUnavailable)
+		a := h.form(t, "/ops/retries", url.Values{"retries": {"off"}, "scope": {"all"}, "for": {"2h"}, "owner": {"ann"}})
+		if text := string(a.body); a.status != 503 || strings.Contains(text, "Nothing was changed") || !strings.Contains(text, "Whether this was carried out is not known") {
+			t.Errorf("%d %s", a.status, text)
+		}
+	})
+}
+
 // TestS4_70_TheOverviewWithoutTheStorage says so, and still leads to what this
 // process knows by itself.
 func TestS4_70_TheOverviewWithoutTheStorage(t *testing.T) {

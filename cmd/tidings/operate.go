@@ -248,5 +248,8 @@ func (a *opsAccess) ask(ctx context.Context, method, path string, body map[strin
 	if problem.Hint != "" {
 		why += " (" + strings.TrimSpace(problem.Field+": "+problem.Hint) + ")"
 	}
+	if method == http.MethodPut && res.StatusCode >= http.StatusInternalServerError {
+		why += " Whether the order was taken is not known: tidings retries show and /ops will say, and to give it again does no harm."
+	}
 	return errors.New(clean(why))
 }

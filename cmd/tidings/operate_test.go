@@ -108,6 +108,19 @@ func TestOperatorsAreToldWhatToDoNext(t *testing.T) {
 	if err == nil || strings.Contains(err.Error(), "secret-of-the-test") {
 		t.Errorf("a password in the address: %v", err)
 	}
+	away := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, `{"title":"Briefly unavailable","detail":"Try again.","code":"storage_unavailable"}`)
+	}))
+	defer away.Close()
+	for _, args := range [][]string{{"retries", "off"}, {"pause", "local"}} {
+		if _, err := orders(t, away.URL, args...); err == nil || !strings.Contains(err.Error(), "Whether the order was taken is not known") {
+			t.Errorf("%q without the storage: %v", args, err)
+		}
+	}
+	if _, err := orders(t, away.URL, "retries", "show"); err == nil || strings.Contains(err.Error(), "order") {
+		t.Errorf("a question without the storage: %v", err)
+	}
 	until := time.Date(2126, 4, 7, 12, 0, 0, 0, time.UTC).Local().Format("2006-01-02 15:04:05 MST")
 	held, _ := takesAll(t, `{"dependency":"local","used_here":true,"held_until":"2126-04-07T12:00:00.000Z","paused_until":null}`)
 	if said, err := orders(t, held, "resume", "local"); err != nil || !strings.Contains(said, "their provider asks all of them to wait until "+until) || strings.Contains(said, "go on") {
