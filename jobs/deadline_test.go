@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/tidings/tidings/events"
 	"github.com/tidings/tidings/jobs"
 	"github.com/tidings/tidings/jobs/gate"
@@ -184,27 +186,62 @@ func TestS4_05_S4_12_S4_13_ARestartMovesNothing(t *testing.T) {
 }
 
 // TestS4_31_AnotherModelIsAnotherAttempt: a job that goes on with another model,
-// as when a process with another setting takes it, counts on, and its ledger says
-// who was asked.
+// as when a process with another setting takes it, counts on. The gate in front of
+// the other one gives a repeated call for it, the metrics and the ledger say who
+// was asked, and what it says has to fit as well.
 func TestS4_31_AnotherModelIsAnotherAttempt(t *testing.T) {
+	for name, c := range map[string]struct {
+		says    modeltest.Step
+		outcome events.Outcome
+		class   string
+	}{
+		"it answers":                   {good(), events.OutcomeCompleted, "ok"},
+		"its answer is not a document": {modeltest.Answer(`{"title":"alone"}`), events.OutcomeFailed, "ok"},
+		"it fails":                     {modeltest.Status(400), events.OutcomeFailed, "invalid_input"},
+	} {
+		t.Run(name, func(t *testing.T) { anotherModel(t, c.says, c.outcome, c.class) })
+	}
+}
+
+func anotherModel(t *testing.T, says modeltest.Step, outcome events.Outcome, class string) {
 	m := modeltest.NewScripted(modeltest.Timeout())
 	inHouse(t, m, nil, func(t *testing.T, h *house) {
+		budget := wide()
+		budget.RetryBurst, budget.RetryPerFirst, budget.RetryPerSecond = 50, 0, 0.001
+		g := h.gated(budget)
+		registry := prometheus.NewRegistry()
+		h.worker.Metrics = jobs.NewMetrics(registry)
 		var now relay
 		now.to(m)
 		h.worker.Model = model.NewRetrying(&now, h.setting, dice())
 		h.start()
 		h.submit("some text to work on")
 		passed(10 * time.Second)
-		now.to(renamed{modeltest.NewScripted(good()), "another"})
+		now.to(renamed{modeltest.NewScripted(says), "another"})
 		passed(time.Minute)
 		end := h.last()
 		record, err := h.store.Record(t.Context(), h.topic)
-		if err != nil || end.Status != events.Completed || end.Attempt != 2 || record["calls"] != "2" {
+		if err != nil || end.Outcome != outcome || end.Attempt != 2 || record["calls"] != "2" {
 			t.Errorf("%v calls, %v\n%s", record["calls"], err, story(h.history()))
+		}
+		if _, err := h.service.Document(t.Context(), h.topic); (err == nil) != (outcome == events.OutcomeCompleted) {
+			t.Errorf("the document: %v", err)
 		}
 		ledger, err := h.service.Attempts(t.Context(), h.topic)
 		if err != nil || len(ledger.Calls) != 2 || ledger.Calls[0].Dependency != "scripted" || ledger.Calls[1].Dependency != "another" {
 			t.Errorf("ledger %+v %v", ledger.Calls, err)
+		}
+		for dependency, taken := range map[string]float64{"scripted": 0, "another": 1} {
+			state, err := g.Inspect(t.Context(), dependency)
+			if left := 50 - taken; err != nil || state.RetryTokens < left || state.RetryTokens > left+0.5 {
+				t.Errorf("%s has %v repeated calls in reserve, want %v: %v", dependency, state.RetryTokens, left, err)
+			}
+		}
+		counted := gathered(t, registry)
+		for _, call := range []string{"tidings_calls_total timeout scripted yes summary", "tidings_calls_total " + class + " another no summary"} {
+			if counted[call] != 1 {
+				t.Errorf("%q is counted %v times in %v", call, counted[call], counted)
+			}
 		}
 	})
 }

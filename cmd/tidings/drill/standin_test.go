@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // ask is one call as the vendor's SDK would make it.
@@ -36,6 +37,13 @@ func opened(t *testing.T) *standin {
 	return s
 }
 
+// soon bounds a wait for what is under way already.
+func soon(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
 // The stand-in counts on its own: a caller that calls more often than it may is
 // seen, whatever it says about itself.
 func TestS4_62_TheStandInSeesWhoCallsTooOften(t *testing.T) {
@@ -51,6 +59,9 @@ func TestS4_62_TheStandInSeesWhoCallsTooOften(t *testing.T) {
 		if got := e.callsPerOperation(); got.Pass != (calls <= 2) {
 			t.Errorf("after %d calls: %+v", calls, got)
 		}
+		if got := e.atTheSameTime(); !got.Pass {
+			t.Errorf("calls one after the other: %+v", got)
+		}
 	}
 
 	// And two callers at the same time, where one is allowed.
@@ -60,7 +71,7 @@ func TestS4_62_TheStandInSeesWhoCallsTooOften(t *testing.T) {
 	for range 2 {
 		wg.Go(func() { _, _, _ = ask(ctx, s, o.ID) })
 	}
-	if err := s.until(t.Context(), "both", func(all []received) bool { return len(all) == 5 }); err != nil {
+	if err := s.until(soon(t), "both", func(all []received) bool { return len(all) == 5 }); err != nil {
 		t.Fatal(err)
 	}
 	cancel()
@@ -68,6 +79,34 @@ func TestS4_62_TheStandInSeesWhoCallsTooOften(t *testing.T) {
 	e := evidence{row: "S4-54", set: set, ops: []*op{o}, calls: s.record()}
 	if got := e.atTheSameTime(); got.Pass {
 		t.Errorf("two at the same time: %+v", got)
+	}
+}
+
+// Received is received, and work is work: what it has no room for counts as a call,
+// and what its caller never heard of as an effect.
+func TestS4_62_TheStandInCountsWhatNobodyHeardOf(t *testing.T) {
+	s := opened(t)
+	op := numbered("S4-55", 0)
+	s.script(op, works)
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { _, _, _ = ask(ctx, s, op) })
+	if err := s.until(soon(t), "its work", func(all []received) bool { return len(all) == 1 && all[0].Done }); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	wg.Wait()
+	s.carry(0)
+	if status, _, err := ask(t.Context(), s, op); status != 529 || err != nil {
+		t.Fatal(status, err)
+	}
+	left := func(all []received) bool { return len(all) == 2 && !all[0].Left.IsZero() && !all[1].Left.IsZero() }
+	if err := s.until(soon(t), "the end of both", left); err != nil {
+		t.Fatalf("%v: %+v", err, s.record())
+	}
+	all := s.record()
+	if all[0].N != 1 || !all[0].Done || all[1].N != 2 || all[1].Step != full || all[1].Done {
+		t.Errorf("recorded %+v", all)
 	}
 }
 
