@@ -1,9 +1,14 @@
 package jobs_test
 
 import (
+	"context"
+	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/tidings/tidings/events"
 	"github.com/tidings/tidings/jobs/gate"
@@ -167,6 +172,41 @@ func TestI91_AnOpenBreakerHoldsJobsBack(t *testing.T) {
 			if l.Status != events.Completed {
 				t.Errorf("a job ended as %s %s %s", l.Status, l.Outcome, l.Reason)
 			}
+		}
+	})
+}
+
+// gateAway is a Redis whose part with the gates does not answer while it is set.
+type gateAway struct {
+	redis.Scripter
+	set atomic.Bool
+}
+
+func (g *gateAway) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
+	if g.set.Load() {
+		return redis.NewCmdResult(nil, errors.New("CLUSTERDOWN"))
+	}
+	return g.Scripter.EvalSha(ctx, sha, keys, args...)
+}
+
+// TestS4_19_NoGateNoCall: the job's own keys can be written, and only the gate
+// cannot be asked. No call is made, and the job goes on when it can.
+func TestS4_19_NoGateNoCall(t *testing.T) {
+	m := modeltest.NewScripted(good())
+	inHouse(t, m, nil, func(t *testing.T, h *house) {
+		away := &gateAway{Scripter: h.client}
+		away.set.Store(true)
+		h.worker.Gate = gate.New(away, wide())
+		h.start()
+		h.submit("some text to work on")
+		passed(20 * time.Second)
+		if n, last := m.Calls(), h.last(); n != 0 || last.Status.Terminal() {
+			t.Errorf("%d calls without the gate\n%s", n, story(h.history()))
+		}
+		away.set.Store(false)
+		passed(3 * time.Minute)
+		if n, last := m.Calls(), h.last(); n != 1 || last.Status != events.Completed {
+			t.Errorf("%d calls, 1 is wanted\n%s", n, story(h.history()))
 		}
 	})
 }
