@@ -115,10 +115,19 @@ func (e *expectedText) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
+// some fails the test without a case: nothing has been shown then.
+func some[C any](t *testing.T, cases []C) []C {
+	t.Helper()
+	if len(cases) == 0 {
+		t.Fatal("a file without cases")
+	}
+	return cases
+}
+
 func TestVectorsParse(t *testing.T) {
 	type file struct{ Cases []parseCase }
 	for _, f := range vectorFiles[file](t, "sse-parse") {
-		for _, c := range f.Cases {
+		for _, c := range some(t, f.Cases) {
 			t.Run(c.Name, func(t *testing.T) {
 				chunks := c.bytes()
 				joined := slices.Concat(chunks...)
@@ -216,7 +225,7 @@ type machineFile struct {
 
 func TestVectorsMachine(t *testing.T) {
 	for _, f := range vectorFiles[machineFile](t, "status-machine") {
-		for _, c := range f.Cases {
+		for _, c := range some(t, f.Cases) {
 			t.Run(c.Name, func(t *testing.T) {
 				m, effects := tidings.NewMachine(c.Session, "summary")
 				checkStep(t, -1, &m, effects, f.Initial.Expect, f.Initial.Effects)

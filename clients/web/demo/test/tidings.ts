@@ -76,6 +76,12 @@ export class Demo {
     return (await this.raw.locator(".frame .data > span").allTextContents()).map((text) => JSON.parse(text) as Record<string, unknown>);
   }
 
+  /** A session's calls to the model, from the ledger. */
+  async calls(sessionId: string): Promise<{ started_at: string }[]> {
+    const answer = await this.page.request.get(`${this.url}/api/v1/sessions/${sessionId}/summary/attempts`);
+    return ((await answer.json()) as { calls: { started_at: string }[] }).calls;
+  }
+
   /** What the API says in a language. */
   async messages(language: string): Promise<Record<string, string>> {
     const answer = await this.page.request.get(`${this.url}/api/v1/messages?lang=${language}`);

@@ -78,7 +78,7 @@ public sealed class StatusEvent(public val name: String, public val fields: Json
         /** How many calls the attempt may make. */
         public val maxCalls: Int? = fields.count("max_calls")
 
-        /** When the job goes on; never before. */
+        /** When the job goes on; with layer `queue` never before. */
         public val nextRetryAt: Instant? = fields.time("next_retry_at")
 
         /** What was left until then when the server sent this. */
