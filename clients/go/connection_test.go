@@ -31,6 +31,17 @@ func TestWatchdogDropsASilentStream(t *testing.T) {
 	})
 }
 
+func TestStreamsAreAskedForUncompressed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, f := open(t)
+		request := f.next(t)
+		if got := request.Header.Get("Accept-Encoding"); got != "identity" {
+			t.Errorf("Accept-Encoding %q: gzip holds events back", got)
+		}
+		request.reply(204, "")
+	})
+}
+
 func TestWatchdogCoversTheWaitForAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, f := open(t)
@@ -65,6 +76,25 @@ func TestBackoffDoublesAndIsStretchedAtRandom(t *testing.T) {
 			t.Error("no pause was stretched: clients would come back all at once")
 		}
 	})
+}
+
+func TestBackoffBeginsWithWhatTheServerAsksFor(t *testing.T) {
+	for after, seconds := range map[string][2]time.Duration{"10": {10, 20}, "1": {1, 2}, "0": {1, 2}, "99999999999": {30, 30}} {
+		for _, status := range []int{429, 503} {
+			synctest.Test(t, func(t *testing.T) {
+				_, f := open(t)
+				f.next(t).reply(status, "", "Retry-After", after)
+				for _, want := range seconds {
+					want *= time.Second
+					start := time.Now()
+					f.next(t).reply(503, "")
+					if waited := time.Since(start); waited < want || waited > want*5/4 {
+						t.Errorf("%d with Retry-After %s: waited %v, want %v and at most a quarter more", status, after, waited, want)
+					}
+				}
+			})
+		}
+	}
 }
 
 func TestBackoffStartsOverAfterAnEvent(t *testing.T) {

@@ -125,6 +125,9 @@ func (st *stream) end(status int, problem *HTTPError) {
 		st.session.seed = id
 		if refused(status) {
 			st.session.next.Problem = problem
+		} else if problem != nil && problem.RetryAfter > 0 {
+			// As a retry line would: the server says how far apart connections shall be.
+			st.session.apply(Input{Kind: OnRetryHint, Millis: int(min(problem.RetryAfter.Milliseconds(), maxRetry))})
 		}
 		st.session.apply(Input{Kind: OnDisconnect, Status: status})
 	})

@@ -259,6 +259,8 @@ export class StatusSubscription implements AsyncIterable<SummaryStatus> {
       onRetry: (ms) => current({ kind: "retry_hint", ms }),
       onEnd: (status, problem) => {
         if (generation === this.#generation && isRefusal(status)) this.#problem = problem ?? null;
+        // As a retry line would: the server says how far apart connections shall be.
+        else if (problem && problem.retryAfterMs > 0) current({ kind: "retry_hint", ms: problem.retryAfterMs });
         current(status === undefined ? { kind: "disconnect" } : { kind: "disconnect", status });
       },
     });

@@ -71,6 +71,20 @@ describe("backoff", () => {
     }
   });
 
+  it.each([429, 503])("begins with what a %d asks for", async (status) => {
+    vi.spyOn(Math, "random").mockReturnValue(0);
+    for (const [after, ...waits] of [["10", 10_000, 20_000], ["1", 1_000, 2_000], ["0", 1_000, 2_000], ["99999999999", 30_000, 30_000]] as const) {
+      open();
+      await (await server.next()).reply(status, "", { "Retry-After": after });
+      for (const wait of waits) {
+        const { request, early } = await waitFor(wait);
+        expect({ after, wait, early, came: request !== undefined }).toEqual({ after, wait, early: false, came: true });
+        await request.reply(503);
+      }
+      subscription.close();
+    }
+  });
+
   it("starts over after an event, not after a mere open", async () => {
     vi.spyOn(Math, "random").mockReturnValue(0);
     open();

@@ -3,6 +3,7 @@ package dev.tidings.client
 import kotlin.time.ComparableTimeMark
 import kotlin.time.Duration
 import kotlin.time.Duration.Companion.milliseconds
+import kotlin.time.DurationUnit
 import kotlin.time.Instant
 import kotlinx.coroutines.CompletableDeferred
 import kotlinx.coroutines.CoroutineScope
@@ -161,7 +162,11 @@ public class StatusSession internal constructor(
 
     private fun hear(input: Input, why: Problem?) {
         if (input is Input.Open) problem = null
-        if (input is Input.Disconnect && isRefusal(input.status)) problem = why
+        if (input is Input.Disconnect) {
+            if (isRefusal(input.status)) problem = why
+            // As a retry line would: the server says how far apart connections shall be.
+            else why?.retryAfter?.takeIf { it > Duration.ZERO }?.let { apply(Input.RetryHint(it.toInt(DurationUnit.MILLISECONDS))) }
+        }
         apply(input)
     }
 

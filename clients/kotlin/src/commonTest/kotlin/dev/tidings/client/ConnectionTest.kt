@@ -54,6 +54,22 @@ class ConnectionTest {
     }
 
     @Test
+    fun backoffBeginsWithWhatTheServerAsksFor() = bubble {
+        for (status in listOf(429, 503)) {
+            for ((after, waits) in mapOf("10" to listOf(10, 20), "1" to listOf(1, 2), "0" to listOf(1, 2), "99999999999" to listOf(30, 30))) {
+                val session = open()
+                next().reply(status, "", "Retry-After" to after)
+                for (wait in waits.map { it.seconds }) {
+                    val start = now
+                    next().reply(503)
+                    assertBetween(wait, wait * 5 / 4, now - start)
+                }
+                session.close()
+            }
+        }
+    }
+
+    @Test
     fun backoffStartsOverAfterAnEvent() = bubble {
         open()
         next().reply(503)
