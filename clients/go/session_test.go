@@ -134,6 +134,65 @@ func TestRetryOnlyWhereItIsOffered(t *testing.T) {
 	})
 }
 
+func TestADateInRetryAfterIsRelativeToTheAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, f := open(t)
+		f.next(t).stream(t).event("error", "{}")
+		answer := make(chan error)
+		go func() { answer <- s.Retry(t.Context()) }()
+		f.next(t).reply(429, "", "Date", "Tue, 07 Apr 2026 12:00:00 GMT", "Retry-After", "Tue, 07 Apr 2026 12:00:12 GMT")
+		var problem *tidings.HTTPError
+		if err := <-answer; !errors.As(err, &problem) || problem.RetryAfter != 12*time.Second {
+			t.Errorf("Retry: %#v", err)
+		}
+	})
+}
+
+func TestAnotherTapForgetsWhyTheLastOneWasRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, f := open(t)
+		f.next(t).stream(t).event("error", "{}")
+		answer := make(chan error)
+		tap := func() { answer <- s.Retry(t.Context()) }
+		go tap()
+		f.next(t).reply(429, "", "Retry-After", "12")
+		<-answer
+		if got := s.Status(); got.Problem == nil || got.RetryFrom.IsZero() {
+			t.Errorf("refused: %+v", got)
+		}
+		go tap()
+		second := f.next(t)
+		synctest.Wait()
+		if got := s.Status(); got.Problem != nil || !got.RetryFrom.IsZero() {
+			t.Errorf("while the second is under way: %+v", got)
+		}
+		second.reply(202, "{}")
+		<-answer
+		f.next(t).reply(204, "")
+	})
+}
+
+func TestRequestsGiveUpAfterThirtySeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, f := newClient(t)
+		for name, ask := range map[string]func() error{
+			"submit": func() error {
+				_, err := client.Submit(t.Context(), "abc-123", tidings.Submission{Text: "hei"})
+				return err
+			},
+			"document": func() error { _, err := client.Document(t.Context(), "abc-123"); return err },
+			"texts":    func() error { return client.Texts().Load(t.Context()) },
+		} {
+			answer, start := make(chan error), time.Now()
+			go func() { answer <- ask() }()
+			f.next(t) // never answered
+			if err := <-answer; !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 30*time.Second {
+				t.Errorf("%s: %v after %v", name, err, time.Since(start))
+			}
+		}
+	})
+}
+
 func TestTheWaitOfARefusedRetryIsShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, f := open(t)

@@ -139,6 +139,17 @@ describe("retry", () => {
     expect(subscription.retryAllowedInMs()).toBe(12_000);
   });
 
+  it("forgets at another tap why the last one was refused", async () => {
+    await (await stream()).event("error");
+    const refused = subscription.retry();
+    await (await server.next()).reply(429, "", { "Retry-After": "12" });
+    await refused;
+    expect(subscription.getSnapshot()).toMatchObject({ problem: { status: 429 }, retryFrom: expect.any(Number) });
+    void subscription.retry();
+    await server.next();
+    expect(subscription.getSnapshot()).toMatchObject({ problem: null, retryFrom: null });
+  });
+
   it("does nothing where it is not offered", async () => {
     const s = await stream();
     expect(await subscription.retry()).toBe(false);
@@ -205,6 +216,20 @@ describe("requests", () => {
     await (await server.next()).reply(503, "{}", { "Retry-After": "Tue, 07 Apr 2026 12:00:30 GMT", Date: "Tue, 07 Apr 2026 12:00:00 GMT" });
     expect(await document).toMatchObject({ status: 503, retryAfterMs: 30_000 });
   });
+});
+
+it("requests give up after thirty seconds", async () => {
+  await server.next(); // the stream
+  const texts = new Texts({ baseUrl: "https://api.test", fetch: server.fetch });
+  for (const ask of [() => subscription.submit({ input: { text: "hei" } }), () => subscription.document(), () => texts.load()]) {
+    let over = false;
+    const answer = expect(ask().finally(() => { over = true; })).rejects.toThrow("no answer within 30000 ms");
+    await server.next(); // never answered
+    await vi.advanceTimersByTimeAsync(29_900);
+    expect(over).toBe(false);
+    await vi.advanceTimersByTimeAsync(100);
+    await answer;
+  }
 });
 
 describe("options", () => {
