@@ -2,7 +2,7 @@
 -- the one way to append to a topic's log and publish the copy, in one step.
 --
 -- Gives three local functions:
---   now_ms()                     Redis time in ms, a number
+--   now_ms()                     Redis time in ms, a number; one time for a script
 --   last(log_key)                newest transition: table name -> string, and its
 --                                seq as a number; nil and 0 when there is none
 --   append(log_key, live_channel, fields, ttl_ms)
@@ -23,6 +23,7 @@
 -- made when it runs: most scripts find that they have nothing to say.
 local now_ms, last, append
 do
+    local time
     local newest_of = {}
 
     local function stored(value)
@@ -34,8 +35,11 @@ do
     end
 
     now_ms = function()
-        local t = redis.call('TIME')
-        return tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
+        if not time then
+            local t = redis.call('TIME')
+            time = tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
+        end
+        return time
     end
 
     last = function(log_key)

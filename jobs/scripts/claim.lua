@@ -11,12 +11,12 @@ local l = last(LOG)
 if not l or l.job ~= r.job or ended(l) then return {reply{code = 'ended'}} end
 
 local now = now_ms()
-local function claimed()
+local function claimed(input)
   return {reply{code = 'claimed', attempt = r.attempts, calls = r.calls, allowance = r.allowance,
     max_attempts = r.max_attempts, max_calls = r.max_calls, deadline = r.deadline, now = now,
-    language = r.language, manual = r.manual, cap = r.cap, spent = r.spent}, redis.call('GET', INPUT)}
+    language = r.language, manual = r.manual, cap = r.cap, spent = r.spent}, input}
 end
-if r.token == a.token and num(r.lease) > now then return claimed() end
+if r.token == a.token and num(r.lease) > now then return claimed(redis.call('GET', INPUT)) end
 if num(r.run) ~= a.run then return {reply{code = 'stale'}} end
 if r.token and num(r.lease) > now then
   return {reply{code = 'busy', at = num(r.lease), now = now}}
@@ -47,7 +47,8 @@ if redis.call('HGET', DOC, 'job') == r.job then
   finish(r, 'outcome_unknown', 'storage', false, nil, a.input_ms)
   return {reply{code = 'ended', ended = '1', outcome = 'outcome_unknown', reason = 'storage'}}
 end
-if redis.call('EXISTS', INPUT) == 0 then
+local input = redis.call('GET', INPUT)
+if not input then
   finish(r, 'failed', 'storage', false, nil, 0)
   return {reply{code = 'ended', ended = '1', outcome = 'failed', reason = 'storage'}}
 end
@@ -55,4 +56,4 @@ end
 publish(r, {status = 'processing', attempt = num(r.attempts) + 1, call = 1, max_calls = r.max_calls})
 set(r, {attempts = num(r.attempts) + 1, token = a.token, lease = now + a.lease_ms, worker = a.worker,
   claimed = now, next_retry = '', not_before = '', hint = '', paused = '', missing = '', unplaced = ''})
-return claimed()
+return claimed(input)

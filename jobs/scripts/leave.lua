@@ -3,7 +3,6 @@
 -- ARGV 1 member  2 ms for which its input is still kept; 0: it is gone
 --      3 ms that it held a slot in all its attempts; 0: unknown  4 how many jobs a mean looks back on
 --      5 ms after which a mean says nothing any more
--- -> jobs left
 local owner, workload = string.match(ARGV[1], '^([^/]+)/[^/]+/([^/]+)/')
 if redis.call('ZREM', KEYS[1], ARGV[1]) == 1 then
   for _, field in ipairs{owner, '/' .. workload} do
@@ -30,4 +29,4 @@ elseif size then
   redis.call('ZREM', KEYS[2], ARGV[1])
   redis.call('DECRBY', KEYS[4], size)
 end
-return redis.call('ZCARD', KEYS[1])
+return 1

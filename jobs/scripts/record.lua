@@ -12,7 +12,8 @@
 --   worked                   how long its attempts held a slot
 --   old                      the failed job that this one follows in its session
 --   attempts, calls          counted here alone
---   token, lease, worker, claimed, call     the current claim; absent when none
+--   token, lease, worker, claimed, call     the current claim; absent when none. It goes in the step that ends
+--                            the job, so who has it speaks for a live one
 --   next_retry               when the queue may start it again; absent: at once
 --   hint                     a provider's wait that nobody may shorten
 --   not_before, paused       a wait that counts no attempt
@@ -91,8 +92,8 @@ end
 -- note adds lines (JSON texts) to the ledger, which is bounded.
 local function note(lines)
   if not lines or #lines == 0 then return end
-  redis.call('RPUSH', LEDGER, unpack(lines))
-  redis.call('LTRIM', LEDGER, -200, -1)
+  local kept = redis.call('RPUSH', LEDGER, unpack(lines))
+  if kept > 200 then redis.call('LTRIM', LEDGER, -200, -1) end
   redis.call('PEXPIRE', LEDGER, TTL)
 end
 

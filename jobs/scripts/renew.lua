@@ -3,7 +3,7 @@
 --    cannot be renewed), worker, attempt
 -- -> code ok | lost; lease, now
 local r, now = record(), now_ms()
-if not live(r) or r.job ~= a.job or r.token ~= a.token then return reply{code = 'lost'} end
+if r.job ~= a.job or r.token ~= a.token then return reply{code = 'lost'} end
 if a.strict and (num(r.lease) <= now or r.worker ~= a.worker or num(r.attempts) ~= a.attempt) then return reply{code = 'lost'} end
 set(r, {lease = now + a.lease_ms})
 return reply{code = 'ok', lease = r.lease, now = now}

@@ -4,8 +4,7 @@
 --    nobody knows)
 -- -> code ok | exhausted | cost | lost | deadline; calls
 local r, now = record(), now_ms()
-local l = live(r)
-if not l or r.job ~= a.job or r.token ~= a.token or num(r.lease) <= now then return reply{code = 'lost'} end
+if r.job ~= a.job or r.token ~= a.token or num(r.lease) <= now then return reply{code = 'lost'} end
 local this = a.token .. ':' .. str(a.call)
 if r.reserved == this then return reply{code = 'ok', calls = r.calls} end
 if now >= num(r.deadline) then return reply{code = 'deadline'} end

@@ -35,10 +35,13 @@ local worked = num(r.worked) + math.max(0, now - num(r.claimed))
 local hint = 0
 if num(a.hint_ms) > 0 then hint = math.ceil((now + a.hint_ms) / 1000) * 1000 end
 
+local changed = {token = '', lease = '', worker = '', spent = amount(a.spent)} -- in the record, by this settlement
+
 local function settled(answer)
+  if a.new_run and not ended(answer) then changed.run, changed.unplaced = num(r.run) + 1, '1' end
   answer.code = 'ok'
-  answer.attempt = r.attempts
-  answer.run = r.run
+  answer.attempt = changed.attempts or r.attempts
+  answer.run = changed.run or r.run
   answer.now = now
   answer.worked = worked
   local text = reply(answer)
@@ -48,15 +51,14 @@ local function settled(answer)
     a.lines[i] = string.gsub(line, '%%REASON%%', answer.reason or '')
   end
   note(a.lines)
-  set(r, {settled = a.token, settled_as = text, spent = amount(a.spent),
-    worked = ended(answer) and '' or worked})
+  changed.settled, changed.settled_as, changed.worked = a.token, text, ended(answer) and '' or worked
+  set(r, changed)
   if reports then
     redis.call('HSET', reports, str(a.attempt), cjson.encode{token = a.token, print = a.print, answer = text})
     redis.call('PEXPIRE', reports, TTL)
   end
   return text
 end
-local free = {token = '', lease = '', worker = ''}
 
 local function fail(outcome, reason, can_retry, retry_at)
   if can_retry then
@@ -74,7 +76,7 @@ if a.kind == 'completed' then
   redis.call('HSET', DOC, 'version', str(version), 'job', r.job, 'created', str(now), 'body', ARGV[4])
   redis.call('PEXPIRE', DOC, a.document_ms)
   redis.call('DEL', INPUT)
-  set(r, {token = '', lease = '', worker = '', manual = '0'})
+  changed.manual = '0'
   return settled{status = 'completed', outcome = 'completed', version = version}
 end
 
@@ -86,9 +88,7 @@ if a.kind == 'queued' then
   end
   local attempts = num(r.attempts) - 1
   publish(r, {status = 'queued', reason = a.reason, attempt = attempts, not_before = at > 0 and at or ''})
-  set(r, free)
-  set(r, {attempts = attempts, not_before = at > 0 and at or ''})
-  if a.new_run then set(r, {run = num(r.run) + 1, unplaced = '1'}) end
+  changed.attempts, changed.not_before = attempts, at > 0 and at or ''
   return settled{status = 'queued', reason = a.reason, at = at}
 end
 
@@ -105,9 +105,7 @@ if a.kind == 'retrying' then
   if at >= num(r.deadline) - a.save_ms then return fail('deadline_exceeded', 'deadline', true, nil) end
   publish(r, {status = 'retrying', layer = 'queue', next_attempt = num(r.attempts) + 1, next_retry = at,
     reason = a.reason})
-  set(r, free)
-  set(r, {next_retry = at, hint = hint > 0 and hint or ''})
-  if a.new_run then set(r, {run = num(r.run) + 1, unplaced = '1'}) end
+  changed.next_retry, changed.hint = at, hint > 0 and hint or ''
   return settled{status = 'retrying', reason = a.reason, at = at}
 end
 
