@@ -6,7 +6,8 @@
 --   last(log_key)                newest transition: table name -> string, and its
 --                                seq as a number; nil and 0 when there is none
 --   append(log_key, live_channel, fields, ttl_ms)
---                                fields: table name -> string, number or true, with
+--                                ttl_ms: number or string; fields: table name -> string,
+--                                number or true, with
 --                                at least status and job; '' and 0 and false are left
 --                                out; seq, prev and at are set here. Returns the stored
 --                                table (strings), or nil and 'illegal' when the status
@@ -75,8 +76,9 @@ do
         end
 
         local now = now_ms()
-        local seq = string.format('%.0f', math.max(now, newest_seq + 1))
-        local set = { seq = seq, prev = stored(newest_seq), at = stored(now) }
+        local at = stored(now)
+        local seq = now > newest_seq and at or stored(newest_seq + 1)
+        local set = { seq = seq, prev = newest and newest.seq or '', at = at }
         local entry, copy = {}, {}
         for _, name in ipairs(names) do
             local value = set[name]
@@ -88,7 +90,7 @@ do
             end
         end
         redis.call('XADD', log_key, 'MAXLEN', '=', max_log, seq .. '-0', unpack(entry))
-        redis.call('PEXPIRE', log_key, stored(ttl_ms))
+        redis.call('PEXPIRE', log_key, ttl_ms)
         redis.call('PUBLISH', live_channel, cjson.encode(copy))
         newest_of[log_key] = copy
         return copy

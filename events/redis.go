@@ -40,7 +40,7 @@ const appendScript = `
 -- Returns the stored names and values in turn, or false: not allowed to follow.
 local fields = {}
 for i = 3, #ARGV, 2 do fields[ARGV[i]] = ARGV[i + 1] end
-local stored = append(KEYS[1], ARGV[1], fields, tonumber(ARGV[2]))
+local stored = append(KEYS[1], ARGV[1], fields, ARGV[2])
 if not stored then return false end
 local flat = {}
 for name, value in pairs(stored) do

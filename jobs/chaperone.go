@@ -169,7 +169,7 @@ func (o *Outside) stopped(ctx context.Context, worker string, t Task, token stri
 	s, now := o.Settings, time.Now().UTC()
 	end, _, err := o.Store.run(ctx, "settle", t.Topic, args{"job": t.JobID, "token": token, "kind": "error",
 		"lines": []string{ledgerLine{Attempt: &AttemptLine{Attempt: got.Attempt, Run: t.Run, Worker: worker, StartedAt: now, EndedAt: now,
-			Status: statusHole, Reason: reasonHole}}.text()},
+			Status: hole, Reason: hole}}.text()},
 		"outcome": string(events.OutcomeRetriesExhausted), "reason": string(off.Reason), "can_retry": true,
 		"save_ms": ms(s.Saving), "input_ms": ms(s.InputRetention)}, nil)
 	if err != nil || end.Code != "ok" {

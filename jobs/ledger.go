@@ -23,11 +23,8 @@ type ledgerLine struct {
 	Call    *CallLine    `json:"c,omitempty"`
 }
 
-// What the settling script writes into an attempt's line.
-const (
-	statusHole = events.Status("%STATUS%")
-	reasonHole = events.Reason("%REASON%")
-)
+// hole is where the settling script writes an attempt's status and reason.
+const hole = "%"
 
 func (l ledgerLine) text() string {
 	b, err := json.Marshal(l)

@@ -416,7 +416,7 @@ func (o *Outside) settle(ctx context.Context, topic events.Topic, r Report, a ar
 	a["save_ms"], a["input_ms"] = ms(s.Saving), ms(s.InputRetention)
 	a["lines"] = []string{ledgerLine{Attempt: &AttemptLine{Attempt: r.Attempt, Run: int(number(record["run"])), Worker: r.Worker,
 		StartedAt: fromMS(number(record["claimed"])), EndedAt: time.Now().UTC(),
-		Status: statusHole, Reason: reasonHole}}.text()}
+		Status: hole, Reason: hole}}.text()}
 	got, err := repeat(ctx, func() (answer, error) {
 		got, _, err := o.Store.run(ctx, "settle", topic, a, body, topic.Key("reports:"+r.JobID))
 		return got, err

@@ -31,7 +31,7 @@ func (a *attempt) settle(ctx context.Context, res model.Response, err, cause err
 	if a.worst > 0 {
 		s["worst"] = a.worst
 	}
-	s["lines"] = append(a.lines[:len(a.lines):len(a.lines)], a.attemptLine(statusHole, reasonHole))
+	s["lines"] = append(a.lines[:len(a.lines):len(a.lines)], a.attemptLine(hole, hole))
 	got, serr := a.persist(ctx, s, blob)
 	switch {
 	case serr != nil:
@@ -176,7 +176,7 @@ func (a *attempt) document(res model.Response) Document {
 }
 
 // attemptLine is the attempt's line in the ledger. What it came to is for the
-// script to say, which fills in statusHole and reasonHole.
+// script to say, which fills in the holes.
 func (a *attempt) attemptLine(status events.Status, reason events.Reason) string {
 	return ledgerLine{Attempt: &AttemptLine{Attempt: a.claim.Attempt, Run: a.t.Run, Worker: a.w.Name,
 		StartedAt: a.start.UTC(), EndedAt: time.Now().UTC(), Status: status, Reason: reason}}.text()

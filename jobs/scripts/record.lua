@@ -23,7 +23,7 @@
 --   missing                  how often the rescuer found it missing there
 -- Its status is not in it: that is the log's last transition.
 local LOG, JOB, INPUT, DOC, LEDGER = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local LIVE, TTL = ARGV[1], tonumber(ARGV[2])
+local LIVE, TTL = ARGV[1], ARGV[2]
 local a = cjson.decode(ARGV[3])
 
 local function num(v) return tonumber(v) or 0 end
@@ -80,7 +80,7 @@ end
 -- a verb: a script that fails here has changed nothing.
 local function publish(r, f)
   f.job = r.job
-  f.attempt = f.attempt or num(r.attempts)
+  f.attempt = f.attempt or r.attempts
   f.max_attempts = r.max_attempts
   f.deadline = r.deadline
   local t, err = append(LOG, LIVE, f, TTL)

@@ -5,7 +5,7 @@
 -- a: job, token, kind (completed | retrying | queued | error), lines (ledger),
 --    spent (the calls' cost so far), worst (what one more may cost),
 --    reason, outcome, can_retry, delay_ms, hint_ms (what the provider asks to wait), save_ms, input_ms, document_ms,
---    the lines' %STATUS% and %REASON% are filled in; wait_ms (queued: not before), retry_ms (error: no manual retry before), new_run (the queue's task cannot carry on)
+--    the holes in the last line, which is the attempt's, are filled in; wait_ms (queued: not before), retry_ms (error: no manual retry before), new_run (the queue's task cannot carry on)
 --    attempt, print, worker (a report: the attempt, what it says, who says it)
 -- ARGV 4: the document without its version
 -- -> code ok | lost | conflict (a report that says something else); status, outcome, reason, at (next_retry or not_before), run, version, attempt,
@@ -35,6 +35,13 @@ local worked = num(r.worked) + math.max(0, now - num(r.claimed))
 local hint = 0
 if num(a.hint_ms) > 0 then hint = math.ceil((now + a.hint_ms) / 1000) * 1000 end
 
+-- fill puts a value into its hole in a line.
+local function fill(line, name, value)
+  local _, to = string.find(line, '"' .. name .. '":"%', 1, true)
+  if not to then return line end
+  return string.sub(line, 1, to - 1) .. value .. string.sub(line, to + 1)
+end
+
 local changed = {token = '', lease = '', worker = '', spent = amount(a.spent)} -- in the record, by this settlement
 
 local function settled(answer)
@@ -46,11 +53,11 @@ local function settled(answer)
   answer.worked = worked
   local text = reply(answer)
   -- What an attempt came to is decided here, so its ledger line is finished here.
-  for i, line in ipairs(a.lines or {}) do
-    line = string.gsub(line, '%%STATUS%%', answer.status)
-    a.lines[i] = string.gsub(line, '%%REASON%%', answer.reason or '')
+  local lines = a.lines or {}
+  if #lines > 0 then
+    lines[#lines] = fill(fill(lines[#lines], 'status', answer.status), 'reason', answer.reason or '')
   end
-  note(a.lines)
+  note(lines)
   changed.settled, changed.settled_as, changed.worked = a.token, text, ended(answer) and '' or worked
   set(r, changed)
   if reports then
