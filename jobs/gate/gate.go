@@ -9,6 +9,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -17,24 +18,26 @@ import (
 //go:embed scripts/*.lua
 var scripts embed.FS
 
-// Gate asks the fleet's gates in Redis. It keeps nothing between calls and is
-// safe for concurrent use.
+// Gate asks the fleet's gates in Redis. It keeps nothing but what is being asked
+// just now and is safe for concurrent use.
 type Gate struct {
 	client redis.Scripter
 	lease  time.Duration
 	verbs  map[string]*redis.Script
+
+	mu      sync.Mutex
+	waiting map[desk][]*turn // an entry while somebody serves it
 }
 
 // New prepares the scripts; it does not talk to Redis. The client is any that runs
-// scripts, of a single server, Sentinel or Cluster; one that pipelines by itself
-// (AutoPipeline) carries many more calls. The settings should have passed their
-// Check.
+// scripts, of a single server, Sentinel or Cluster. The settings should have passed
+// their Check.
 func New(client redis.Scripter, s Settings) *Gate {
-	g := &Gate{client: client, lease: s.Lease, verbs: map[string]*redis.Script{}}
+	g := &Gate{client: client, lease: s.Lease, verbs: map[string]*redis.Script{}, waiting: map[desk][]*turn{}}
 	for verb, parts := range map[string][]string{
-		"ticket":   {"state", "budget", "ticket"},
-		"report":   {"state", "budget", "window", "report"},
-		"renew":    {"state", "renew"},
+		"ticket":   {"state", "budget", "ticket", "serve"},
+		"report":   {"state", "budget", "window", "report", "serve"},
+		"renew":    {"state", "renew", "serve"},
 		"pause":    {"state", "pause"},
 		"inspect":  {"state", "budget", "window", "inspect"},
 		"switch":   {"switch"},
@@ -159,22 +162,20 @@ func (g *Gate) Ticket(ctx context.Context, a Ask) (Answer, error) {
 			return off, err
 		}
 	}
-	reply, err := g.verbs["ticket"].Run(ctx, g.client, keys(a.Dependency), a.Token, a.kind(), lease.Milliseconds(),
-		spread(a.Token), a.Workload, a.JobID).StringSlice()
+	got, err := g.ask(ctx, desk{a.Dependency, "ticket"}, a.Token, a.kind(), lease.Milliseconds(), spread(a.Token), a.Workload, a.JobID)
 	if err != nil {
 		return Answer{}, fmt.Errorf("gate: ticket for %s: %w", a.Dependency, err)
 	}
-	if Verdict(reply[0]) != Go {
-		return refusal(Verdict(reply[0]), Reason(reply[3]), reply[1], reply[2]), nil
+	if Verdict(got.word) != Go {
+		return refusal(Verdict(got.word), Reason(got.reason), got.at, got.now), nil
 	}
-	p := Permit{Dependency: a.Dependency, ID: a.Token, Lease: lease, ExpiresAt: ms(reply[1])}
+	p := Permit{Dependency: a.Dependency, ID: a.Token, Lease: lease, ExpiresAt: got.at}
 	return Answer{Verdict: Go, Permit: p}, nil
 }
 
-// refusal is an answer without a permit; the times are as the scripts write them.
-func refusal(v Verdict, r Reason, until, now string) Answer {
-	at := ms(until)
-	return Answer{Verdict: v, Reason: r, Until: at, In: at.Sub(ms(now))}
+// refusal is an answer without a permit.
+func refusal(v Verdict, r Reason, until, now time.Time) Answer {
+	return Answer{Verdict: v, Reason: r, Until: until, In: until.Sub(now)}
 }
 
 // Report gives the permit back and says what became of its call, before any wait
@@ -188,8 +189,7 @@ func (g *Gate) Report(ctx context.Context, p Permit, r Result) error {
 	if err := names(p.Dependency, p.ID); err != nil {
 		return err
 	}
-	err := g.verbs["report"].Run(ctx, g.client, keys(p.Dependency), p.ID, r.code, r.hint.Milliseconds()).Err()
-	if err != nil {
+	if _, err := g.ask(ctx, desk{p.Dependency, "report"}, p.ID, r.code, r.hint.Milliseconds()); err != nil {
 		return fmt.Errorf("gate: report to %s: %w", p.Dependency, err)
 	}
 	return nil
@@ -204,14 +204,14 @@ func (g *Gate) Renew(ctx context.Context, p Permit) (Permit, error) {
 	if p.Lease <= 0 {
 		p.Lease = g.lease
 	}
-	ends, err := g.verbs["renew"].Run(ctx, g.client, keys(p.Dependency), p.ID, p.Lease.Milliseconds()).Text()
+	got, err := g.ask(ctx, desk{p.Dependency, "renew"}, p.ID, p.Lease.Milliseconds())
 	if err != nil {
 		return p, fmt.Errorf("gate: renew at %s: %w", p.Dependency, err)
 	}
-	if ends == "0" {
+	if got.word == "lost" {
 		return p, ErrPermitLost
 	}
-	p.ExpiresAt = ms(ends)
+	p.ExpiresAt = got.at
 	return p, nil
 }
 

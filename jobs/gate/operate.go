@@ -162,7 +162,7 @@ func (g *Gate) Switched(ctx context.Context, dependency, workload string) (Answe
 		return Answer{}, fmt.Errorf("gate: kill switch: %w", err)
 	}
 	if off[0] != "0" {
-		return refusal(Stop, RetriesDisabled, off[0], off[1]), nil
+		return refusal(Stop, RetriesDisabled, ms(off[0]), ms(off[1])), nil
 	}
 	return Answer{Verdict: Go}, nil
 }

@@ -4,7 +4,7 @@
 -- KEYS    see state.lua; 3 list: audit
 -- ARGV    1 until, ms, or 0  2 owner  3 note  4 the order as JSON, for the audit
 -- Result  1, or 0: the moment has passed or is too far away
-load('')
+load({}, {})
 local till = tonumber(ARGV[1])
 if till > 0 then
   if till <= now or till > now + cfg.order_max then return 0 end

@@ -1,13 +1,15 @@
 -- renew moves the end of a permit's lease, never beyond cfg.longest after the
--- ticket.
+-- ticket; see serve.lua.
 --
--- KEYS    see state.lua
--- ARGV    1 permit  2 lease, ms
--- Result  the lease's new end, ms as a string; '0': no such permit (any more)
-load(ARGV[1])
-save()
-if not mine then return '0' end
-local since = tonumber(string.match(mine, '^%d+ %a+ (%d+)'))
-local ends = string.format('%.0f', math.min(now + tonumber(ARGV[2]), since + cfg.longest))
-redis.call('ZADD', PERMITS, 'XX', ends, ARGV[1])
-return ends
+-- Arguments  permit; lease, ms
+-- Answer     'renewed', the lease's new end, ''
+--            'lost', 0, ''; there is no such permit any more, or never was
+local takes = 2
+local needs = {}
+local function turn(permit, lease)
+  local text = record[permit]
+  if not text then return 'lost', 0, '' end
+  local since = tonumber(string.match(text, '^%d+ %a+ (%d+)'))
+  ends[permit] = math.min(now + tonumber(lease), since + cfg.longest)
+  return 'renewed', ends[permit], ''
+end

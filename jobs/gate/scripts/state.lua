@@ -1,4 +1,4 @@
--- What every verb on a dependency begins with; gate.go puts it in front of each
+-- What every script on a dependency begins with; gate.go puts it in front of each
 -- of them, and their settings in the place of `cfg.<name>`. Not a script by itself.
 --
 -- KEYS[1] hash: the dependency's state
@@ -23,11 +23,15 @@
 --   p/<permit>  '<gen> <kind> <since> <workload> <job>'; kind first | retry | manual
 --
 -- Gives: now; st, the fields above, as they were when they were first asked for,
--- or put since; mine, the record of the permit that was loaded, or false; and the
--- functions below. Nothing that was put is stored before save().
+-- or put since; record, what is written of each permit that was loaded, or false;
+-- and the functions below. Nothing of it is stored before save().
 local STATE, PERMITS = KEYS[1], KEYS[2]
-local now, mine
-local changed = {}
+local now
+local record = {}
+local changed = {} -- fields that were put
+local ends = {}    -- permit -> new end of its lease, ms; false: it was given back
+local stored_permits -- how many are stored; nil: not counted yet
+local delta = 0      -- how many more there will be
 
 local function value(name, stored)
   if name == 'breaker' then return stored or 'closed' end
@@ -38,6 +42,18 @@ local function value(name, stored)
   return tonumber(stored or 0)
 end
 
+-- written is a number as text, in full, which tostring() is not beyond 1e14. To
+-- write a number is among the dearest things a script does, and times recur.
+local texts = {}
+local function written(n)
+  local text = texts[n]
+  if not text then
+    text = string.format('%.17g', n)
+    texts[n] = text
+  end
+  return text
+end
+
 -- What load has not read is read when it is needed, which is seldom.
 local st = setmetatable({}, {__index = function(t, name)
   local v = value(name, redis.call('HGET', STATE, name))
@@ -45,26 +61,65 @@ local st = setmetatable({}, {__index = function(t, name)
   return v
 end})
 
--- put sets a field. Numbers are written out in full: tostring() gives up at 1e14.
+-- put sets a field.
 local function put(name, v)
   st[name] = v
-  changed[#changed + 1] = name
-  changed[#changed + 1] = type(v) == 'number' and string.format('%.17g', v) or v
+  changed[name] = true
 end
 
--- save stores what was put. Once an hour is often enough to move the keys' end.
+-- in_use counts the permits. After save it counts them wrongly.
+local function in_use()
+  if not stored_permits then stored_permits = redis.call('ZCARD', PERMITS) end
+  return stored_permits + delta
+end
+
+-- grant writes a new permit down, which has to be loaded before.
+local function grant(permit, till, text)
+  delta = delta + 1
+  record[permit] = text
+  ends[permit] = till
+end
+
+-- withdraw takes a permit back.
+local function withdraw(permit)
+  delta = delta - 1
+  record[permit] = false
+  ends[permit] = false
+end
+
+-- save stores what has changed. Once an hour is often enough to move the keys' end.
 local function save()
-  local move = now - st.kept >= 3600000
-  if move then put('kept', now) end
-  if #changed > 0 then redis.call('HSET', STATE, unpack(changed)) end
-  if move then
-    redis.call('PEXPIRE', STATE, cfg.keep)
-    redis.call('PEXPIRE', PERMITS, cfg.keep)
+  local old = now - st.kept >= 3600000
+  if old then put('kept', now) end
+  local fields, fewer, held, back = {}, {}, {}, {}
+  for name in pairs(changed) do
+    local v = st[name]
+    fields[#fields + 1] = name
+    fields[#fields + 1] = type(v) == 'number' and written(v) or v
   end
+  for permit, till in pairs(ends) do
+    if till then
+      fields[#fields + 1] = 'p/' .. permit
+      fields[#fields + 1] = record[permit]
+      held[#held + 1] = written(till)
+      held[#held + 1] = permit
+    else
+      fewer[#fewer + 1] = 'p/' .. permit
+      back[#back + 1] = permit
+    end
+  end
+  if #fields > 0 then redis.call('HSET', STATE, unpack(fields)) end
+  if #held > 0 then redis.call('ZADD', PERMITS, unpack(held)) end
+  if #back > 0 then
+    redis.call('HDEL', STATE, unpack(fewer))
+    redis.call('ZREM', PERMITS, unpack(back))
+  end
+  if old then redis.call('PEXPIRE', STATE, cfg.keep) end
+  if old or stored_permits == 0 then redis.call('PEXPIRE', PERMITS, cfg.keep) end -- or the key is new
 end
 
--- turn moves the breaker.
-local function turn(breaker)
+-- move changes the breaker's state.
+local function move(breaker)
   put('breaker', breaker)
   put('gen', st.gen + 1)
   put('out', 0)
@@ -84,37 +139,36 @@ local function open(at)
   put('trips', st.trips + 1)
   put('limit', cfg.probes)
   forget()
-  turn('open')
+  move('open')
 end
 
 -- expire takes permits from holders that let their lease end. A probe that went
 -- that way is a bad one, from the moment its lease ended: a probe that hangs does
 -- not keep the breaker half open.
-local function expire(permit)
-  local gone = redis.call('ZRANGEBYSCORE', PERMITS, '-inf', string.format('%.0f', now), 'WITHSCORES')
+local function expire()
+  local gone = redis.call('ZRANGEBYSCORE', PERMITS, '-inf', written(now), 'WITHSCORES')
   for i = 1, #gone, 2 do
-    local held_by = redis.call('HGET', STATE, 'p/' .. gone[i])
-    redis.call('ZREM', PERMITS, gone[i])
-    redis.call('HDEL', STATE, 'p/' .. gone[i])
-    if gone[i] == permit then mine = false end
-    if held_by and st.breaker == 'half_open' and tonumber(string.match(held_by, '^%d+')) == st.gen then
+    local permit = gone[i]
+    local text = record[permit]
+    if text == nil then text = redis.call('HGET', STATE, 'p/' .. permit) end
+    withdraw(permit)
+    if text and st.breaker == 'half_open' and tonumber(string.match(text, '^%d+')) == st.gen then
       open(tonumber(gone[i + 1]))
     end
   end
 end
 
--- load reads the fields that a verb always needs and brings the state up to now.
-local function load(permit, ...)
+-- load reads some fields and permits in one go and brings the state up to now.
+local function load(fields, permits)
   local t = redis.call('TIME')
-  now = tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
-  local stored = redis.call('HMGET', STATE, 'p/' .. permit, 'breaker', 'kept', ...)
-  mine = stored[1]
-  st.breaker = value('breaker', stored[2])
-  st.kept = value('kept', stored[3])
-  for i = 1, select('#', ...) do
-    local name = select(i, ...)
-    st[name] = value(name, stored[i + 3])
-  end
-  expire(permit)
-  if st.breaker == 'open' and now >= st.open_until then turn('half_open') end
+  now = t[1] * 1000 + math.floor(t[2] / 1000)
+  local names = {'breaker', 'kept'}
+  for _, name in ipairs(fields) do names[#names + 1] = name end
+  local asked = #names
+  for _, permit in ipairs(permits) do names[#names + 1] = 'p/' .. permit end
+  local stored = redis.call('HMGET', STATE, unpack(names))
+  for i = 1, asked do st[names[i]] = value(names[i], stored[i]) end
+  for i, permit in ipairs(permits) do record[permit] = stored[asked + i] end
+  expire()
+  if st.breaker == 'open' and now >= st.open_until then move('half_open') end
 end
