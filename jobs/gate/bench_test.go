@@ -7,8 +7,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/tidings/tidings/events/eventstest"
 	"github.com/tidings/tidings/jobs/gate"
 )
@@ -18,21 +16,16 @@ import (
 // dependency's gate can do a second's worth of that per second.
 func BenchmarkTicketAndReport(b *testing.B) {
 	server := eventstest.StartRedis(b)
-	pipelined, err := server.Client().(*redis.Client).AutoPipeline()
-	if err != nil {
-		b.Fatal(err)
-	}
-	clients := map[string]redis.Scripter{"alone": server.Client(), "pipelined": pipelined}
 	for _, kind := range []string{"first", "again"} {
-		for way, client := range clients {
-			b.Run(fmt.Sprintf("%s/%s", kind, way), func(b *testing.B) {
+		for _, callers := range []int{1, 64} {
+			b.Run(fmt.Sprintf("%s/%d", kind, callers), func(b *testing.B) {
 				s := gate.Defaults()
 				s.Concurrency, s.RetryBurst, s.RetryPerSecond = 10000, 10000, 10000
-				g := gate.New(client, s)
+				g := gate.New(server.Client(), s)
 				var tokens atomic.Int64
 				var refused atomic.Int64
 				cpu := redisCPU(b, server)
-				b.SetParallelism(64)
+				b.SetParallelism(callers) // for each CPU
 				b.RunParallel(func(pb *testing.PB) {
 					for pb.Next() {
 						a := gate.Ask{Dependency: "acme/" + b.Name(), Workload: "summary", JobID: "01J0000000000000000000000",

@@ -21,6 +21,15 @@
 // nothing. Waiting is never done here: Wait carries a time, and the caller gives
 // its worker slot back until then.
 //
+// # Who waits goes together
+//
+// A process runs one script at a time for each dependency and verb. Who asks while
+// it runs goes with the next, up to 64 of them: one script that reads the state
+// once, decides one after the other as if each had come alone, and writes the state
+// once. Nobody is held back for company, so one caller alone gets a script of its
+// own at once; the more is asked, the less each costs (decision 14). What fails
+// then fails for all who shared the script, and each repeats as if alone.
+//
 // # Permits
 //
 // A permit is a member of a sorted set with the end of its lease as its score. A

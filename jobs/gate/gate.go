@@ -166,16 +166,11 @@ func (g *Gate) Ticket(ctx context.Context, a Ask) (Answer, error) {
 	if err != nil {
 		return Answer{}, fmt.Errorf("gate: ticket for %s: %w", a.Dependency, err)
 	}
-	if Verdict(got.word) != Go {
-		return refusal(Verdict(got.word), Reason(got.reason), got.at, got.now), nil
+	all := got.public()
+	if all.Verdict == Go {
+		all.Permit = Permit{Dependency: a.Dependency, ID: a.Token, Lease: lease, ExpiresAt: got.at}
 	}
-	p := Permit{Dependency: a.Dependency, ID: a.Token, Lease: lease, ExpiresAt: got.at}
-	return Answer{Verdict: Go, Permit: p}, nil
-}
-
-// refusal is an answer without a permit.
-func refusal(v Verdict, r Reason, until, now time.Time) Answer {
-	return Answer{Verdict: v, Reason: r, Until: until, In: until.Sub(now)}
+	return all, nil
 }
 
 // Report gives the permit back and says what became of its call, before any wait

@@ -153,18 +153,15 @@ func (g *Gate) order(ctx context.Context, verb string, on []string, action strin
 // permit. Ticket asks it by itself; it is for those who make their calls without
 // tickets, and have no dependency ("") that we know.
 func (g *Gate) Switched(ctx context.Context, dependency, workload string) (Answer, error) {
-	scopes := []any{Scope{}.field(), Scope{Workload: workload}.field()}
+	of := ""
 	if dependency != "" {
-		scopes = append(scopes, Scope{Dependency: dependency}.field())
+		of = Scope{Dependency: dependency}.field()
 	}
-	off, err := g.verbs["switched"].Run(ctx, g.client, offKeys()[:1], scopes...).StringSlice()
+	got, err := g.ask(ctx, desk{verb: "switched"}, Scope{Workload: workload}.field(), of)
 	if err != nil {
 		return Answer{}, fmt.Errorf("gate: kill switch: %w", err)
 	}
-	if off[0] != "0" {
-		return refusal(Stop, RetriesDisabled, ms(off[0]), ms(off[1])), nil
-	}
-	return Answer{Verdict: Go}, nil
+	return got.public(), nil
 }
 
 // Switches lists what is switched off.

@@ -6,8 +6,16 @@ import (
 	"time"
 )
 
-// desk is where callers line up: a dependency's script.
+// desk is where callers line up: a script of a dependency, or of the whole fleet
+// ("").
 type desk struct{ dependency, verb string }
+
+func (d desk) keys() []string {
+	if d.dependency == "" {
+		return offKeys()[:1]
+	}
+	return keys(d.dependency)
+}
 
 // turn is what one caller asks there.
 type turn struct {
@@ -22,6 +30,14 @@ type answer struct {
 	at, now time.Time
 	reason  string
 	err     error
+}
+
+// public is the verdict, without a permit.
+func (a answer) public() Answer {
+	if Verdict(a.word) == Go {
+		return Answer{Verdict: Go}
+	}
+	return Answer{Verdict: Verdict(a.word), Reason: Reason(a.reason), Until: a.at, In: a.at.Sub(a.now)}
 }
 
 // atOnce is how many turns a script serves at most. Redis does nothing else
@@ -81,7 +97,7 @@ func (g *Gate) run(at desk, turns []*turn) {
 		return
 	}
 	ctx := context.WithoutCancel(present[0].ctx)
-	replies, err := g.verbs[at.verb].Run(ctx, g.client, keys(at.dependency), args...).Slice()
+	replies, err := g.verbs[at.verb].Run(ctx, g.client, at.keys(), args...).Slice()
 	if err == nil && len(replies) != len(present) {
 		err = fmt.Errorf("%d answers for %d turns", len(replies), len(present))
 	}

@@ -1,15 +1,18 @@
--- switched tells whether retries are off for any of some scopes.
+-- switched tells some callers whether retries are off for them.
 --
 -- KEYS    1 hash: scope -> '<until> <order as JSON>'
--- ARGV    scopes
--- Result  {until, now}, ms as strings; until is '0' when they are on, and the
---         latest end when several scopes are off
+-- ARGV    for each the scope of its workload and that of its dependency, or ''
+-- Result  for each, in the same order, {'go' or 'stop', the latest end of what is off
+--         for it, now, reason}; times are ms
 local t = redis.call('TIME')
-local now = tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
-local found = redis.call('HMGET', KEYS[1], unpack(ARGV))
-local till = 0
-for i = 1, #ARGV do
-  local ends = found[i] and tonumber(string.match(found[i], '^%d+')) or 0
-  if ends > now then till = math.max(till, ends) end
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+local found = redis.call('HMGET', KEYS[1], 'all', unpack(ARGV))
+local function ends(i)
+  return found[i] and tonumber(string.match(found[i], '^%d+')) or 0
 end
-return {string.format('%.0f', till), string.format('%.0f', now)}
+local answers = {}
+for i = 1, #ARGV, 2 do
+  local till = math.max(ends(1), ends(i + 1), ends(i + 2))
+  answers[#answers + 1] = till > now and {'stop', till, now, 'retries_disabled'} or {'go', now, now, ''}
+end
+return answers
