@@ -27,7 +27,7 @@
 // it runs goes with the next, up to 64 of them: one script that reads the state
 // once, decides one after the other as if each had come alone, and writes the state
 // once. Nobody is held back for company, so one caller alone gets a script of its
-// own at once; the more is asked, the less each costs (decision 14). What fails
+// own at once; the more is asked, the less each costs (decision 15). What fails
 // then fails for all who shared the script, and each repeats as if alone.
 //
 // # Permits
