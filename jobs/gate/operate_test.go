@@ -194,6 +194,26 @@ func TestInspect_ShowsWhoHoldsWhat(t *testing.T) {
 	})
 }
 
+func TestInspect_ChangesNothing(t *testing.T) {
+	each(t, func(w *world) {
+		s := quick()
+		s.Lease = 50 * time.Millisecond
+		g := w.gate(s)
+		w.inspect(g)
+		if keys := w.keys(); len(keys) != 0 {
+			w.t.Fatalf("a question about an unknown name left %q", keys)
+		}
+		w.mustGo(g, w.first())
+		w.pass(s.Lease + time.Millisecond)
+		if st := w.inspect(g); st.InUse != 0 || len(st.Holders) != 0 {
+			w.t.Errorf("after the lease: %+v", st)
+		}
+		if n := w.redis.ZCard(w.t.Context(), w.keys()[0]).Val() + w.redis.ZCard(w.t.Context(), w.keys()[1]).Val(); n != 1 {
+			w.t.Errorf("%d permits are stored, want the one that nobody has cleared away", n)
+		}
+	})
+}
+
 func TestKeys_AreBoundedAndEnd(t *testing.T) {
 	each(t, func(w *world) {
 		g := w.gate(quick())

@@ -67,7 +67,7 @@ local function put(name, v)
   changed[name] = true
 end
 
--- in_use counts the permits. After save it counts them wrongly.
+-- in_use counts the permits, with what is not stored yet.
 local function in_use()
   if not stored_permits then stored_permits = redis.call('ZCARD', PERMITS) end
   return stored_permits + delta
