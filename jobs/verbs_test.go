@@ -436,3 +436,36 @@ func TestTheIndexNeverOvershoots(t *testing.T) {
 		}
 	})
 }
+
+// A reservation and a renewal ask the claim alone, so none may outlive its job or
+// its attempt, however that ended.
+func TestS2_12_NoClaimOutlivesItsAttempt(t *testing.T) {
+	onBoth(t, func(b *bench) {
+		ends := map[string]func(job string){
+			"cancelled": func(string) { b.do("cancel", args{"cancels": cancels}) },
+			"replaced": func(string) {
+				a := submitArgs("next")
+				a["replace"] = true
+				b.do("submit", a, []byte("input")...)
+			},
+		}
+		for _, kind := range []string{"completed", "retrying", "queued", "error"} {
+			ends[kind] = func(job string) {
+				a := settleArgs(job, "t-"+job, kind)
+				a["reason"], a["outcome"], a["delay_ms"] = "timeout", "failed", 30_000
+				b.do("settle", a)
+			}
+		}
+		for how, end := range ends {
+			b.topic = events.NewTopic("", how, "summary")
+			b.do("submit", submitArgs(how), []byte("input")...)
+			b.do("claim", claimArgs(how, "t-"+how))
+			end(how)
+			for _, verb := range []string{"reserve", "renew"} {
+				if got := b.do(verb, args{"job": how, "token": "t-" + how, "call": 1, "lease_ms": 15_000}); got.Code != "lost" {
+					b.Errorf("%s after the attempt was %s: %s", verb, how, got.Code)
+				}
+			}
+		}
+	})
+}
