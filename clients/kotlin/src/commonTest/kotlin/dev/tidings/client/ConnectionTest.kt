@@ -11,6 +11,7 @@ import kotlin.test.assertTrue
 import kotlin.time.Duration.Companion.hours
 import kotlin.time.Duration.Companion.milliseconds
 import kotlin.time.Duration.Companion.seconds
+import kotlin.time.TestTimeSource
 import kotlinx.coroutines.test.TestResult
 
 class ConnectionTest {
@@ -144,6 +145,38 @@ class ConnectionTest {
         val status = session.statuses.value
         assertEquals(Phase.RETRYING, status.phase)
         assertEquals("5", status.lastEventId)
+    }
+
+    /**
+     * The device has slept, and no timer has rung. So the first event that it hears opens the stream that
+     * was due, and what was read together with that event comes from an older one.
+     */
+    @Test
+    fun theRestOfAnOlderStreamIsNotHeard(): TestResult {
+        val clock = TestTimeSource()
+        return bubble({ timeSource = clock }) {
+            val session = open()
+            val old = nextStream()
+            old.event("idle")
+            clock += 1.hours
+            old.send("id: 1\nevent: processing\ndata: {}\n\nid: 2\nevent: completed\ndata: {}\n\n")
+            assertEquals("1", session.statuses.value.lastEventId, "the older stream is heard")
+            val request = next()
+            assertEquals("1", request.headers["Last-Event-ID"])
+            request.stream().send("id: 2\nevent: completed\ndata: {}\n\n")
+            assertEquals(Phase.DONE, session.statuses.value.phase)
+        }
+    }
+
+    /** Closed between two events that were read together. */
+    @Test
+    fun aClosedSessionHearsNothing(): TestResult {
+        var session: StatusSession? = null
+        return bubble({ trace = { if (it.retryAttempt == 1) session?.close() } }) {
+            val opened = open().also { session = it }
+            nextStream().send("event: retrying\ndata: {\"attempt\":1}\n\nevent: retrying\ndata: {\"attempt\":2}\n\n")
+            assertEquals(1, opened.statuses.value.retryAttempt)
+        }
     }
 
     /** What was read together with an error is still told, every time. */

@@ -215,6 +215,21 @@ class SessionTest {
         assertEquals("3", status.lastEventId)
     }
 
+    /** An event without an id carries the one before it, but not one of the job before. */
+    @Test
+    fun aSubmissionStartsWithoutAPosition() = bubble {
+        val session = open()
+        nextStream().send("id: 7\nevent: completed\ndata: {\"seq\":7}\n\n")
+        val submitting = scope.async { session.submit(Submission("hei")) }
+        next().reply(202, """{"job_id":"J","status":"queued"}""")
+        val stream = nextStream()
+        assertIs<Answer.Ok<*>>(submitting.await())
+        stream.event("processing")
+        assertEquals("", session.statuses.value.lastEventId)
+        stream.breakOff()
+        assertNull(next().headers["Last-Event-ID"])
+    }
+
     @Test
     fun aSubmissionOvertakesARetry() = bubble {
         val session = open()
