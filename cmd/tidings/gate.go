@@ -27,7 +27,7 @@ type gateSettings struct {
 	BreakerOpenMax time.Duration `group:"Gate" env:"TIDINGS_BREAKER_OPEN_MAX" type:"span" from:"10ms" to:"1h" default:"2m" help:"How long it opens at most."`
 	BreakerProbes  int           `group:"Gate" env:"TIDINGS_BREAKER_PROBES" type:"whole" from:"1" to:"1000" default:"3" help:"Good calls that close it, and calls at the same time that it closes with."`
 	Growth         float64       `group:"Gate" env:"TIDINGS_GROWTH" type:"part" from:"0.001" to:"10" default:"0.25" help:"By how many calls at the same time each good call raises what is allowed after that."`
-	Shrink         float64       `group:"Gate" env:"TIDINGS_SHRINK" type:"part" from:"0.1" to:"1" default:"0.75" help:"What a bad call multiplies it by, at most once a second."`
+	Shrink         float64       `group:"Gate" env:"TIDINGS_SHRINK" type:"part" from:"0.1" to:"1" default:"0.75" help:"What a bad call multiplies it by, at most once a second. Not in dev with the local model."`
 	HoldMax        time.Duration `group:"Gate" env:"TIDINGS_HOLD_MAX" type:"span" from:"10ms" to:"24h" default:"1h" help:"How long a provider's Retry-After holds all calls to it at most."`
 }
 
@@ -55,6 +55,9 @@ func (s *settings) completeGate(mode string) error {
 		}
 		if g.HoldMax == known.HoldMax {
 			g.HoldMax = 10 * time.Millisecond
+		}
+		if g.Shrink == known.Shrink {
+			g.Shrink = 1
 		}
 	}
 	s.gate = g

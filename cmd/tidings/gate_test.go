@@ -49,7 +49,7 @@ func TestDevKeepsOneSessionsPlayedFailuresFromTheOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if g := line.settings(mode).gate; g.WindowCalls < 1000 || g.RetryBurst < 1000 || g.HoldMax > time.Second {
+	if g := line.settings(mode).gate; g.WindowCalls < 1000 || g.RetryBurst < 1000 || g.HoldMax > time.Second || g.Shrink < 1 {
 		t.Errorf("a few played failures would close the gate for all: %+v", g)
 	}
 	line, mode, err = read(t, map[string]string{"TIDINGS_MODEL": "openai/gpt-x", "OPENAI_API_KEY": "k"}, "dev")
