@@ -26,7 +26,7 @@ type Gate struct {
 	verbs  map[string]*redis.Script
 
 	mu      sync.Mutex
-	waiting map[desk][]*turn // an entry while somebody serves it
+	waiting map[desk][]*turn // an entry while somebody serves it; one turn for each caller at most
 }
 
 // New prepares the scripts; it does not talk to Redis. The client is any that runs
