@@ -27,8 +27,9 @@
 // it runs goes with the next, up to 64 of them: one script that reads the state
 // once, decides one after the other as if each had come alone, and writes the state
 // once. Nobody is held back for company, so one caller alone gets a script of its
-// own at once; the more is asked, the less each costs (decision 15). What fails
-// then fails for all who shared the script, and each repeats as if alone.
+// own at once; the more is asked, the less each costs (decision 15). A script that
+// fails has failed for all who shared it, and each is told. Who waits behind one
+// that takes longer than 250 ms goes on beside it.
 //
 // # Permits
 //

@@ -26,7 +26,7 @@ type Gate struct {
 	verbs  map[string]*redis.Script
 
 	mu      sync.Mutex
-	waiting map[desk][]*turn // an entry while somebody serves it; one turn for each caller at most
+	waiting map[desk][]*turn // an entry while somebody serves it; who leaves takes its turn along
 }
 
 // New prepares the scripts; it does not talk to Redis. The client is any that runs

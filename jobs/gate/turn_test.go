@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
+	"github.com/tidings/tidings/events/eventstest"
 	"github.com/tidings/tidings/jobs/gate"
 	"github.com/tidings/tidings/jobs/retry"
 )
@@ -149,19 +150,62 @@ func TestTurns_WhoHasGoneTakesNothing(t *testing.T) {
 			t.Errorf("who stayed got %s, and %d permits are out, want 2", stays.Verdict, s.InUse)
 		}
 
-		// Whoever shares a script with one who leaves while it runs does not notice.
+		// Who is cancelled while the script runs has its answer, and can give back what it took.
 		ctx, leave = context.WithCancel(w.t.Context())
 		letGo := l.stop()
 		var done sync.WaitGroup
-		done.Go(func() { _, gone = g.Ticket(ctx, w.first()) })
+		var took gate.Answer
+		done.Go(func() { took, gone = g.Ticket(ctx, w.first()) })
 		synctest.Wait()
 		leave()
 		synctest.Wait()
 		letGo()
 		done.Wait()
-		synctest.Wait() // the script is done, too
-		if s := w.inspect(g); !errors.Is(gone, context.Canceled) || s.InUse != 3 {
-			t.Errorf("who left while the script ran got %v, and %d permits are out, want 3", gone, s.InUse)
+		if gone != nil || took.Verdict != gate.Go {
+			t.Fatalf("who was cancelled while the script ran got %s and %v", took.Verdict, gone)
+		}
+		w.report(g, took.Permit, gate.NotSent())
+		if s := w.inspect(g); s.InUse != 2 {
+			t.Errorf("%d permits are out, want 2", s.InUse)
+		}
+
+		// Who has no more time does not wait for it.
+		ctx, leave = context.WithTimeout(w.t.Context(), time.Millisecond)
+		defer leave()
+		letGo = l.stop()
+		if _, err := g.Ticket(ctx, w.first()); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("who had no more time got %v", err)
+		}
+		letGo()
+	})
+}
+
+// A script that hangs in a dying connection holds up those who share it. Who waits
+// behind it goes on beside it.
+func TestTurns_ADyingConnectionHoldsUpNobodyElse(t *testing.T) {
+	inBubble(t, func(w *world) {
+		var l line
+		g := l.in(w, gate.Defaults())
+		p := w.mustGo(g, w.first())
+		w.call(g, w.first(), gate.OK())
+		letGo := l.stop()
+		var first gate.Answer
+		var done sync.WaitGroup
+		done.Go(func() { first = w.ticket(g, w.first()) })
+		synctest.Wait()
+		l.mu.Lock()
+		l.stopped = nil
+		l.mu.Unlock()
+		began := time.Now()
+		w.mustGo(g, w.first())
+		w.report(g, p, gate.OK())
+		if waited := time.Since(began); waited == 0 || waited > time.Second || first.Verdict != "" {
+			t.Errorf("who was behind waited %s, and the first has its answer: %q", waited, first.Verdict)
+		}
+		letGo()
+		done.Wait()
+		if s := w.inspect(g); first.Verdict != gate.Go || s.InUse != 2 {
+			t.Errorf("the first got %q, and %d permits are out, want 2", first.Verdict, s.InUse)
 		}
 	})
 }
@@ -250,6 +294,72 @@ func TestTurns_APlaceThatCameBackIsGivenOnce(t *testing.T) {
 		)
 		if got[0].Verdict != gate.Go || got[1].Verdict != gate.Wait {
 			t.Errorf("one place for two: %s and %s", got[0].Verdict, got[1].Verdict)
+		}
+	})
+}
+
+// A fleet that was killed leaves all its permits to their leases, and the next
+// script clears them away: more than Lua hands to a command at once.
+func TestTurns_ThousandsOfLeasesEndAtOnce(t *testing.T) {
+	each(t, func(w *world) {
+		s := gate.Defaults()
+		s.Concurrency = 10_000
+		g := w.gate(s)
+		w.call(g, w.first(), gate.OK())
+		key := "tidings:{gate/" + dep + "}:"
+		for i := range s.Concurrency {
+			permit := fmt.Sprintf("dead-%d", i)
+			w.redis.ZAdd(w.t.Context(), key+"permits", redis.Z{Score: 1, Member: permit})
+			w.redis.HSet(w.t.Context(), key+"state", "p/"+permit, "0 first 1 summary job")
+		}
+		w.mustGo(g, w.first())
+		if s := w.inspect(g); s.InUse != 1 {
+			w.t.Errorf("%d permits are out, want 1", s.InUse)
+		}
+		if members, fields := w.redis.ZCard(w.t.Context(), key+"permits").Val(), w.redis.HLen(w.t.Context(), key+"state").Val(); members != 1 || fields > 30 {
+			w.t.Errorf("%d members and %d fields are left", members, fields)
+		}
+	})
+}
+
+// Places come back from a Redis that has no memory left.
+func TestTurns_AReportNeedsNoMemory(t *testing.T) {
+	w := &world{t: t}
+	server := eventstest.StartRedis(t)
+	w.client, w.redis = server.Client, server.Client()
+	g := w.gate(gate.Defaults())
+	w.call(g, w.first(), gate.OK())
+	p := w.mustGo(g, w.first())
+	if err := w.redis.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Ticket(t.Context(), w.first()); err == nil {
+		t.Error("a ticket was written down without memory")
+	}
+	w.report(g, p, gate.OK())
+	if s := w.inspect(g); s.InUse != 0 {
+		t.Errorf("%d permits are out", s.InUse)
+	}
+}
+
+// Somebody deletes or evicts the set of permits: who holds one writes it back,
+// with an end for the key.
+func TestTurns_TheSetOfPermitsIsLost(t *testing.T) {
+	each(t, func(w *world) {
+		g := w.gate(gate.Defaults())
+		a, b := w.first(), w.first()
+		p := w.mustGo(g, a)
+		w.mustGo(g, b)
+		for verb, again := range map[string]func(){
+			"renew":  func() { _, _ = g.Renew(w.t.Context(), p) },
+			"ticket": func() { w.mustGo(g, b) },
+		} {
+			key := "tidings:{gate/" + dep + "}:permits"
+			w.redis.Del(w.t.Context(), key)
+			again()
+			if n, ttl := w.redis.ZCard(w.t.Context(), key).Val(), w.redis.PTTL(w.t.Context(), key).Val(); n != 1 || ttl <= 0 {
+				w.t.Errorf("after %s: %d members, gone in %s", verb, n, ttl)
+			}
 		}
 	})
 }

@@ -88,6 +88,8 @@ local function withdraw(permit)
 end
 
 -- save stores what has changed. Once an hour is often enough to move the keys' end.
+-- What makes room comes first: a Redis without memory refuses a script by its first
+-- write, and permits have to come back all the same.
 local function save()
   local old = now - st.kept >= 3600000
   if old then put('kept', now) end
@@ -108,14 +110,16 @@ local function save()
       back[#back + 1] = permit
     end
   end
+  local new = #held > 0 and in_use() <= #held / 2 -- the set of permits: no other is left in it
+  for i = 1, #back, 1000 do -- unpack has an end
+    local to = math.min(i + 999, #back)
+    redis.call('HDEL', STATE, unpack(fewer, i, to))
+    redis.call('ZREM', PERMITS, unpack(back, i, to))
+  end
   if #fields > 0 then redis.call('HSET', STATE, unpack(fields)) end
   if #held > 0 then redis.call('ZADD', PERMITS, unpack(held)) end
-  if #back > 0 then
-    redis.call('HDEL', STATE, unpack(fewer))
-    redis.call('ZREM', PERMITS, unpack(back))
-  end
   if old then redis.call('PEXPIRE', STATE, cfg.keep) end
-  if old or stored_permits == 0 then redis.call('PEXPIRE', PERMITS, cfg.keep) end -- or the key is new
+  if old or new then redis.call('PEXPIRE', PERMITS, cfg.keep) end
 end
 
 -- move changes the breaker's state.

@@ -11,7 +11,8 @@ if ARGV[2] ~= 'first' then needs = {'gen', 'limit', 'paused', 'held', 'retry', '
 local function turn(permit, kind, lease, spread, workload, job)
   -- Somebody asks again because the answer was lost. The call may be under way
   -- already, so nothing that has happened since can change it.
-  if record[permit] then return 'go', ends[permit] or tonumber(redis.call('ZSCORE', PERMITS, permit)), '' end
+  local till = record[permit] and (ends[permit] or tonumber(redis.call('ZSCORE', PERMITS, permit)))
+  if till then return 'go', till, '' end
 
   local function wait(from, reason)
     -- Whoever waits for one moment comes back spread over `busy` after it.
@@ -41,7 +42,7 @@ local function turn(permit, kind, lease, spread, workload, job)
     put(kind, st[kind] - 1)
   end
 
-  local till = now + math.min(tonumber(lease), cfg.longest)
+  till = now + math.min(tonumber(lease), cfg.longest)
   grant(permit, till, table.concat({written(st.gen), kind, written(now), workload, job}, ' '))
   if st.breaker == 'half_open' then put('out', st.out + 1) end
   return 'go', till, ''
