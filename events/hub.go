@@ -48,6 +48,11 @@ type HubOptions struct {
 	Patience    time.Duration // how long one question to the storage may take; 3 s
 	ProbeWithin time.Duration // how long a probe may take from publish to delivery; 2 s
 	Observer    Observer
+	// Overdue is told, at each comparison of all topics, of those whose live job
+	// should have been heard of three HeadsEvery ago: its newest transition, or
+	// the time that this announced, is older. It is called without the lock and may
+	// take its time; the next comparison waits. nil: nobody is told.
+	Overdue func(ctx context.Context, topics []Topic, newest []Transition)
 }
 
 // Hub fans one live connection out to any number of subscriptions and makes up

@@ -102,7 +102,38 @@ func (h *Hub) compareSuspects(ctx context.Context) bool {
 		if err != nil {
 			return false
 		}
+		h.tellOverdue(ctx, topics, newest, causes)
 	}
+}
+
+// tellOverdue passes on what stands still. A log knows nothing of the queue, so
+// somebody else has to find out why.
+func (h *Hub) tellOverdue(ctx context.Context, topics []Topic, newest []Transition, causes []Cause) {
+	if h.o.Overdue == nil {
+		return
+	}
+	var late []Topic
+	var last []Transition
+	limit := time.Now().Add(time.Duration(h.offset.Load()) - 3*h.o.HeadsEvery)
+	for i, t := range newest {
+		if causes[i] == CauseHeads && t.Seq > 0 && !t.Status.Terminal() && t.expected().Before(limit) {
+			late, last = append(late, topics[i]), append(last, t)
+		}
+	}
+	if len(late) > 0 {
+		h.o.Overdue(ctx, late, last)
+	}
+}
+
+// expected is when something should follow: the time that was announced, or its own.
+func (t *Transition) expected() time.Time {
+	at := t.At
+	for _, announced := range []time.Time{t.NextRetryAt, t.NotBefore} {
+		if announced.After(at) {
+			at = announced
+		}
+	}
+	return at
 }
 
 // takeSuspects takes a batch of them and notes where their readers are.

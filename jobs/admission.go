@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tidings/tidings/events"
+	"github.com/tidings/tidings/jobs/retry"
 )
 
 // Limits bound what is taken in. What is refused leaves nothing behind.
@@ -199,15 +200,18 @@ func (s *Service) stay(ctx context.Context, t events.Topic, job string, bytes in
 // readmit takes a job in that is stored already: above the limits, rather than
 // where no rescuer would find it.
 func (s *Service) readmit(ctx context.Context, t events.Topic, job string, bytes int) (replicated bool) {
-	w, _ := WorkloadNamed(t.Workload)
-	p := place{topic: t, job: job, bytes: bytes, hold: s.Settings.DeadlineFor(w.Long) + s.Store.keep.Input}
-	got, err := repeat(ctx, func() (admission, error) {
-		return s.Store.admit(ctx, p, Limits{OpenJobs: math.MaxInt32, InputBytes: math.MaxInt64})
-	})
+	got, err := repeat(ctx, func() (admission, error) { return s.Store.readmit(ctx, t, job, bytes, s.Settings) })
 	if err != nil {
 		s.Log.ErrorContext(ctx, "a job may be outside the index, where no rescuer finds it", "job", job, "error", err)
 	}
 	return got.replicated
+}
+
+// readmit is admit for a job that was admitted before: there is room for it.
+func (s *Store) readmit(ctx context.Context, t events.Topic, job string, bytes int, settings retry.Settings) (admission, error) {
+	w, _ := WorkloadNamed(t.Workload)
+	p := place{topic: t, job: job, bytes: bytes, hold: settings.DeadlineFor(w.Long) + s.keep.Input}
+	return s.admit(ctx, p, Limits{OpenJobs: math.MaxInt32, InputBytes: math.MaxInt64})
 }
 
 // fits refuses an input that is longer than its workload or the model takes, at

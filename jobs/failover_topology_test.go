@@ -253,25 +253,14 @@ func underLoad(e *estate, key string) {
 	close(dead)
 	submitters.Wait()
 	e.Logf("all accepted %s after the master died", time.Since(died).Round(time.Millisecond))
-	calls, unsafe, resets, silent := 0, 0, 0, 0
+	calls, unsafe, resets := 0, 0, 0
 	for i, r := range readers {
 		safe := e.store.Sync.Replicas > 0 && !accepted[i].Unreplicated
 		if !safe {
 			unsafe++
-			// It may be lost. Then it is told so, and asked for again. On a Cluster its
-			// place in the index and its task may be lost, and nothing of itself: then
-			// the same input, asked for again, finds it and puts it back.
-			told := func() bool {
-				return r.seen(func(ev events.Event) bool { return ev.Status == events.Completed || ev.Idle && ev.Reset })
-			}
-			switch {
-			case !e.comes(told):
-				silent++
-				e.until("the same input again", func() bool {
-					a, err := e.service.Submit(e.Context(), jobs.Submit{Topic: r.topic, Input: jobs.Input{Text: "text"}})
-					return err == nil && a.JobID == accepted[i].JobID
-				})
-			case r.last().Idle:
+			// It may be lost. Then it is told so, and asked for again.
+			r.sees("an end", func(ev events.Event) bool { return ev.Status == events.Completed || ev.Idle && ev.Reset })
+			if r.last().Idle {
 				e.submit(r.topic, "text")
 			}
 		}
@@ -288,8 +277,8 @@ func underLoad(e *estate, key string) {
 		}
 	}
 	e.empty()
-	e.Logf("all done %s after the master died; %d sessions, %d calls, %d not confirmed, %d told of a reset, %d to be asked for again",
-		time.Since(died).Round(time.Millisecond), len(readers), calls, unsafe, resets, silent)
+	e.Logf("all done %s after the master died; %d sessions, %d calls, %d not confirmed, %d told of a reset",
+		time.Since(died).Round(time.Millisecond), len(readers), calls, unsafe, resets)
 	for _, r := range readers {
 		e.one(r.topic)
 	}

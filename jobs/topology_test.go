@@ -68,7 +68,9 @@ func newEstate(t *testing.T, g ground, sync jobs.Sync) *estate {
 	c := g.Client()
 	e := &estate{T: t, ground: g, client: c, setting: s, log: events.NewRedisLog(c, time.Hour), gate: gate.New(c, wide()),
 		mill: &mill{calls: map[string]int{}, scripts: map[string][]func(context.Context) error{}}, patience: 40 * time.Second}
-	e.hub = events.NewHub(e.log, events.HubOptions{HeadsEvery: time.Second})
+	e.hub = events.NewHub(e.log, events.HubOptions{HeadsEvery: time.Second, Overdue: func(ctx context.Context, topics []events.Topic, newest []events.Transition) {
+		e.rescuer.Overdue(ctx, topics, newest)
+	}})
 	var err error
 	if e.store, err = jobs.NewStore(c, jobs.Keep{Job: time.Hour, Input: time.Hour, Document: time.Hour, Key: time.Hour}); err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/rand"
 	"fmt"
 	"io"
@@ -113,7 +114,9 @@ func build(mode string, s *settings, stderr io.Writer) (p *parts, err error) {
 	}
 	counts.Expect(calls.Dependency(), priced(s))
 	history := events.NewRedisLog(p.client, s.Retention)
-	p.hub = events.NewHub(history, events.HubOptions{Observer: observer})
+	p.hub = events.NewHub(history, events.HubOptions{Observer: observer, Overdue: func(ctx context.Context, topics []events.Topic, newest []events.Transition) {
+		p.rescuer.Overdue(ctx, topics, newest)
+	}})
 	store, err := jobs.NewStore(p.client, jobs.Keep{Job: s.Retention, Input: s.InputRetention, Document: s.DocumentRetention, Key: keepKey})
 	if err != nil {
 		return p, err

@@ -6,6 +6,7 @@
 --            adopt    somebody ran the task before its planned time
 --            missing  count a task that the queue did not know
 --            error    end it
+--            unplaced its task may be lost, and not because an operator deleted it
 --            placed   the current run's task is in the queue (seq is not looked at)
 -- -> code ok | changed; status, outcome, reason, run, at (when the run is due; 0: at once), now
 local r, l, now = record(), last(LOG), now_ms()
@@ -40,6 +41,10 @@ if a.action == 'lost' then
 end
 if a.action == 'rerun' then
   set(r, {run = num(r.run) + 1, unplaced = '1', missing = ''})
+  return going_on(l.status)
+end
+if a.action == 'unplaced' then
+  set(r, {unplaced = '1'})
   return going_on(l.status)
 end
 if a.action == 'missing' then
