@@ -26,7 +26,8 @@
 //	resubscribe a second confirmation of a topic: copies may be missing, so
 //	            compare its head with the log, all topics in batches
 //	heads       every HeadsEvery the same for all topics: finds what nothing
-//	            else can, a lost last copy
+//	            else can, a lost last copy. Live jobs of which something should
+//	            have been heard are passed on (HubOptions.Overdue)
 //	lag         a reader whose buffer is full gets no more copies; when it has
 //	            taken what it has, the log is read from there
 //	lost tail   the log knows less than a reader has seen (a fail-over of
