@@ -386,9 +386,6 @@ func (s *settings) completeOutside(mode string) error {
 	return nil
 }
 
-// maxModel is how long a model's name may be, its provider included.
-const maxModel = 200
-
 // completeModel gives a provider that stands alone its model's name, and finds
 // the provider's key.
 func (s *settings) completeModel() error {
@@ -408,10 +405,8 @@ func (s *settings) completeModel() error {
 		return fmt.Errorf("TIDINGS_MODEL is %q: give the model's name too, as %s/<name>", s.Model, vendor)
 	}
 	s.Model = vendor + "/" + name
-	// It is part of the keys of its gate, which refuses every call of another name.
-	strange := strings.IndexFunc(s.Model, func(r rune) bool { return r < '!' || r > '~' || r == '{' || r == '}' })
-	if strange >= 0 || len(s.Model) > maxModel {
-		return fmt.Errorf("TIDINGS_MODEL is %q: want at most %d visible ASCII characters without spaces and braces", s.Model, maxModel)
+	if !gate.Named(s.Model) { // every call of it would be refused
+		return fmt.Errorf("TIDINGS_MODEL is %q: want at most %d visible ASCII characters without spaces and braces", s.Model, gate.MaxName)
 	}
 	s.ModelKey = os.Getenv(provider.KeyName(vendor))
 	return nil

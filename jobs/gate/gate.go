@@ -216,12 +216,22 @@ func keys(dependency string) []string {
 	return []string{tag + "state", tag + "permits", tag + "audit"}
 }
 
-// names refuses what would break a key, a hash tag or a record apart.
+// MaxName is how long a name may be, in bytes.
+const MaxName = 200
+
+// Named tells whether a gate can be kept under a name: 1 to MaxName visible ASCII
+// characters without braces. Any other would break a key, a hash tag or a record
+// apart.
+func Named(name string) bool {
+	strange := strings.IndexFunc(name, func(r rune) bool { return r < '!' || r > '~' || r == '{' || r == '}' })
+	return name != "" && len(name) <= MaxName && strange < 0
+}
+
+// names refuses what is not Named.
 func names(all ...string) error {
 	for _, name := range all {
-		strange := strings.IndexFunc(name, func(r rune) bool { return r < '!' || r > '~' || r == '{' || r == '}' })
-		if name == "" || len(name) > 200 || strange >= 0 {
-			return fmt.Errorf("gate: %q is not 1 to 200 visible ASCII characters without braces", name)
+		if !Named(name) {
+			return fmt.Errorf("gate: %q is not 1 to %d visible ASCII characters without braces", name, MaxName)
 		}
 	}
 	return nil
