@@ -5,6 +5,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 GO ?= go
+# go.mod names the toolchain; a machine that pins its own would ignore it.
+export GOTOOLCHAIN ?= auto
 FUZZTIME ?= 5s
 GOTEST := $(GO) test
 

@@ -2,6 +2,8 @@ module github.com/tidings/tidings
 
 go 1.26.0
 
+toolchain go1.26.11
+
 require (
 	github.com/alecthomas/kong v1.17.0
 	github.com/alicebob/miniredis/v2 v2.40.0
