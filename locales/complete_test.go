@@ -18,6 +18,8 @@ func contractKeys() []string {
 	keys := strings.Fields(`
 		ai_workload_summary_error ai_workload_guidance_error ai_workload_classification_error ai_service_busy_retrying
 		ai_workload_retry_button session_see_later session_summary_compiling session_summary_taking_longer
+		session_guidance_compiling session_guidance_taking_longer session_classification_compiling
+		session_classification_taking_longer session_checking_connection
 		retrying_queue retrying_call retrying_now retrying_call_now retry_in_seconds`)
 	for _, reason := range strings.Fields(`
 		overloaded rate_limited unavailable timeout network auth quota invalid_input invalid_output stream_interrupted

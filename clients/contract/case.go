@@ -42,6 +42,7 @@ type Settings struct {
 	Language   string   `json:"language,omitempty"`
 	WatchdogMS int      `json:"watchdog_ms"`
 	Tokens     []string `json:"tokens,omitempty"`
+	HTTP2      bool     `json:"http2,omitempty"` // speaks HTTP/2 without TLS
 }
 
 // Action is something the user does: retry, dismiss, foreground, cancel, submit,
@@ -84,6 +85,7 @@ type Step struct {
 	AfterAction int  `json:"after_action"` // waits until the client has done so many
 	Hold        bool `json:"hold"`         // keeps the stream open until the client drops it
 	Cut         bool `json:"cut"`          // breaks the connection in the middle of the body
+	Hole        bool `json:"hole"`         // from now on nothing passes on the connection, and nobody is told
 }
 
 // LoadCases reads all cases of a directory.
@@ -150,7 +152,7 @@ func readCase(files fs.FS, name string, raw, expect []byte, set map[string]strin
 	if err != nil {
 		return nil, fmt.Errorf("%s.jsonl: %w", name, err)
 	}
-	state := initial()
+	state := initial(c.Client.Workload)
 	for _, line := range lines {
 		if _, ok := line["result"]; ok {
 			c.Results = append(c.Results, line)
@@ -167,9 +169,9 @@ func readCase(files fs.FS, name string, raw, expect []byte, set map[string]strin
 
 // initial is the state every case begins with: the first line of its expectations
 // may be {}.
-func initial() map[string]any {
+func initial(workload string) map[string]any {
 	return map[string]any{
-		"phase": "loading", "spinner": true, "message_key": "session_summary_compiling", "retry_attempt": nil,
+		"phase": "loading", "spinner": true, "message_key": "session_" + workload + "_compiling", "retry_attempt": nil,
 		"can_retry": false, "can_dismiss": true, "connection": "reconnecting", "last_event_id": "", "outcome": "pending",
 		"event": nil, "reason": nil, "message": nil, "counts_down": false, "problem": nil,
 	}

@@ -86,6 +86,24 @@ func TestBuiltInTextsAreCurrent(t *testing.T) {
 	}
 }
 
+// What a screen says while it waits, word for word in the languages of the first apps.
+func TestEachWorkloadHasItsWaitingText(t *testing.T) {
+	texts, err := builtInTexts("../../locales")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string][2]string{
+		"session_summary_compiling":        {"Creating your session summary…", "Sammenstiller innsiktene…"},
+		"session_guidance_compiling":       {"Creating your guidance…", "Lager veiledningen din…"},
+		"session_classification_compiling": {"Classifying your session…", "Klassifiserer økten din…"},
+		"session_checking_connection":      {"Checking the connection…", "Sjekker tilkoblingen…"},
+	} {
+		if got := [2]string{texts["en"][key], texts["nb"][key]}; got != want {
+			t.Errorf("%s is %q, want %q", key, got, want)
+		}
+	}
+}
+
 func TestCaseFilesWithMistakesAreRefused(t *testing.T) {
 	good := fstest.MapFS{
 		"a.json":  {Data: []byte(`{"until":{"phase":"done"},"exchanges":[{"on":"GET status"}]}`)},

@@ -32,8 +32,10 @@ func TestAnErrorSaysForDevelopersWhatItSaysForPeople(t *testing.T) {
 
 func TestBuiltInTexts(t *testing.T) {
 	keys := []string{
-		tidings.KeyCompiling, tidings.KeyTakingLonger, tidings.KeyBusyRetrying, tidings.KeyRetryButton, tidings.KeySeeLater,
-		tidings.ErrorKey("summary"), tidings.ErrorKey("guidance"), tidings.ErrorKey("classification"),
+		tidings.KeyBusyRetrying, tidings.KeyChecking, tidings.KeyRetryButton, tidings.KeySeeLater,
+	}
+	for _, workload := range []string{"summary", "guidance", "classification"} {
+		keys = append(keys, tidings.CompilingKey(workload), tidings.TakingLongerKey(workload), tidings.ErrorKey(workload))
 	}
 	english := texts(t, "en")
 	for _, lang := range strings.Fields("ar da de en es fi fr it ja ko nb nl pl pt sv zh") {

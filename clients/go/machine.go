@@ -34,12 +34,17 @@ const (
 
 // Texts the state asks for. They are keys of [Texts].
 const (
-	KeyCompiling    = "session_summary_compiling"
-	KeyTakingLonger = "session_summary_taking_longer"
 	KeyBusyRetrying = "ai_service_busy_retrying"
+	KeyChecking     = "session_checking_connection"
 	KeyRetryButton  = "ai_workload_retry_button"
 	KeySeeLater     = "session_see_later"
 )
+
+// CompilingKey is the key of the text that says a workload's document is being made.
+func CompilingKey(workload string) string { return "session_" + workload + "_compiling" }
+
+// TakingLongerKey is the key of the text that takes its place after 30 seconds.
+func TakingLongerKey(workload string) string { return "session_" + workload + "_taking_longer" }
 
 // ErrorKey is the key of the text that says a workload's document could not be
 // made.
@@ -160,9 +165,9 @@ func (m *Machine) State() State {
 	switch m.phase {
 	case Loading:
 		s.Spinner, s.CanDismiss = !m.timedOut, true
-		s.MessageKey = KeyCompiling
+		s.MessageKey = CompilingKey(m.workload)
 		if m.timedOut {
-			s.MessageKey = KeyTakingLonger
+			s.MessageKey = TakingLongerKey(m.workload)
 		}
 	case Retrying:
 		s.Spinner, s.CanDismiss = !m.timedOut, true

@@ -22,7 +22,7 @@ func TestSpinnerStopsAfterThirtySecondsWhateverHappens(t *testing.T) {
 			t.Error("no spinner before 30 s")
 		}
 		pass(time.Millisecond)
-		if got := s.Status(); got.Spinner || got.MessageKey != tidings.KeyTakingLonger || got.Connection != tidings.Open {
+		if got := s.Status(); got.Spinner || got.MessageKey != tidings.TakingLongerKey("summary") || got.Connection != tidings.Open {
 			t.Errorf("at 30 s: %+v", got.State)
 		}
 		stream.event("retrying", "{}")

@@ -106,7 +106,7 @@ export function createMachine(sessionId: string, workload = "summary"): Machine 
 export function stateOf(m: Machine): State {
   const waiting = isWaiting(m);
   const messageKey =
-    m.phase === "loading" ? (m.timedOut ? "session_summary_taking_longer" : "session_summary_compiling")
+    m.phase === "loading" ? `session_${m.workload}_${m.timedOut ? "taking_longer" : "compiling"}`
     : m.phase === "retrying" ? "ai_service_busy_retrying"
     : m.phase === "error" ? `ai_workload_${m.workload}_error`
     : null;

@@ -2,8 +2,9 @@ import { describe, expect, it } from "vitest";
 import { Texts } from "../src/index.js";
 
 const keys = [
-  "ai_service_busy_retrying", "ai_workload_classification_error", "ai_workload_guidance_error", "ai_workload_retry_button",
-  "ai_workload_summary_error", "session_see_later", "session_summary_compiling", "session_summary_taking_longer",
+  "ai_service_busy_retrying", "ai_workload_retry_button", "session_checking_connection", "session_see_later",
+  ...["summary", "guidance", "classification"].flatMap((workload) =>
+    [`ai_workload_${workload}_error`, `session_${workload}_compiling`, `session_${workload}_taking_longer`]),
 ];
 const textsIn = (language?: string, fetch?: typeof globalThis.fetch) => new Texts({ baseUrl: "https://api.test", language, fetch });
 

@@ -109,7 +109,7 @@ internal data class Memory(
         phase = phase,
         spinner = isWaiting && !timedOut,
         messageKey = when (phase) {
-            Phase.LOADING -> if (timedOut) TextKeys.TAKING_LONGER else TextKeys.COMPILING
+            Phase.LOADING -> if (timedOut) TextKeys.takingLonger(workload) else TextKeys.compiling(workload)
             Phase.RETRYING -> TextKeys.BUSY_RETRYING
             Phase.ERROR -> TextKeys.error(workload)
             Phase.DONE, Phase.DISMISSED -> null

@@ -66,12 +66,6 @@ public data class State(
 
 /** The texts an app shows by itself: keys of [Texts]. */
 public object TextKeys {
-    /** While the job runs. */
-    public const val COMPILING: String = "session_summary_compiling"
-
-    /** After 30 s of that. */
-    public const val TAKING_LONGER: String = "session_summary_taking_longer"
-
     /** While the job waits for another try. */
     public const val BUSY_RETRYING: String = "ai_service_busy_retrying"
 
@@ -80,6 +74,15 @@ public object TextKeys {
 
     /** On the button while [State.canDismiss]. */
     public const val SEE_LATER: String = "session_see_later"
+
+    /** After a countdown has run out and nothing has come: the client asks by a new connection. */
+    public const val CHECKING: String = "session_checking_connection"
+
+    /** While a workload's document is being made. */
+    public fun compiling(workload: String): String = "session_${workload}_compiling"
+
+    /** After 30 s of that. */
+    public fun takingLonger(workload: String): String = "session_${workload}_taking_longer"
 
     /** The text that says a workload's document could not be made. */
     public fun error(workload: String): String = "ai_workload_${workload}_error"

@@ -34,7 +34,7 @@ class SessionTest {
         pass(1.milliseconds)
         val status = session.statuses.value
         assertFalse(status.spinner)
-        assertEquals(TextKeys.TAKING_LONGER, status.messageKey)
+        assertEquals(TextKeys.takingLonger("summary"), status.messageKey)
         assertEquals(Connection.OPEN, status.connection)
         stream.event("retrying")
         assertFalse(session.statuses.value.spinner, "an event brings the spinner back")

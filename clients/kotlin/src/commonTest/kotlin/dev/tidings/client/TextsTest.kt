@@ -8,8 +8,8 @@ import kotlin.test.assertNull
 import kotlinx.coroutines.async
 
 class TextsTest {
-    private val keys = TextKeys.run { listOf(COMPILING, TAKING_LONGER, BUSY_RETRYING, RETRY_BUTTON, SEE_LATER) } +
-        listOf("summary", "guidance", "classification").map(TextKeys::error)
+    private val keys = TextKeys.run { listOf(BUSY_RETRYING, CHECKING, RETRY_BUTTON, SEE_LATER) } +
+        listOf("summary", "guidance", "classification").flatMap { listOf(TextKeys.compiling(it), TextKeys.takingLonger(it), TextKeys.error(it)) }
 
     private fun Bubble.textsIn(tag: String?) = Texts(client, tag)
 
@@ -46,7 +46,7 @@ class TextsTest {
         assertEquals("Senere", texts[TextKeys.SEE_LATER])
         assertEquals("Ny", texts["new"])
         assertEquals("Prøv igjen", texts[TextKeys.RETRY_BUTTON])
-        assertEquals("Lager sammendraget ditt…", texts[TextKeys.COMPILING])
+        assertEquals("Sammenstiller innsiktene…", texts[TextKeys.compiling("summary")])
         val second = scope.async { texts.load() }
         val conditional = next()
         assertEquals("\"1\"", conditional.headers["If-None-Match"])
