@@ -14,7 +14,7 @@
 //	...                           the client works with base_url as its server
 //	POST <base_url>/did           after each action that is done
 //	POST <base_url>/report        all states and results as JSON lines: 200, or 422 with what differs
-//	GET  /cases                -> the names
+//	GET  /cases                -> the names, with ?http2 also of those that need HTTP/2
 //
 // A driver makes a client as "client" says, writes down each status that differs
 // from the one before, carries out the actions one after the other, each as soon as

@@ -97,10 +97,12 @@ func serve(ctx context.Context, cases map[string]*Case, address string, stdout i
 	}
 	url := "http://" + l.Addr().String()
 	fmt.Fprintln(stdout, "listen="+url)
-	srv := &http.Server{Handler: newPlayer(cases, url)}
+	srv := &http.Server{Handler: newPlayer(cases, url), ConnContext: withConn, Protocols: new(http.Protocols)}
+	srv.Protocols.SetHTTP1(true)
+	srv.Protocols.SetUnencryptedHTTP2(true)
 	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
 	defer stop()
-	if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	if err := srv.Serve(holes{l}); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
@@ -118,8 +120,12 @@ type player struct {
 func newPlayer(cases map[string]*Case, url string) http.Handler {
 	p := &player{cases: cases, url: url, runs: map[string]*run{}}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /cases", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, slices.Sorted(maps.Keys(cases)))
+	mux.HandleFunc("GET /cases", func(w http.ResponseWriter, req *http.Request) {
+		names := slices.Sorted(maps.Keys(cases))
+		if !req.URL.Query().Has("http2") {
+			names = slices.DeleteFunc(names, func(name string) bool { return cases[name].Client.HTTP2 })
+		}
+		answer(w, names)
 	})
 	mux.HandleFunc("POST /runs", p.begin)
 	mux.HandleFunc("/run/{id}/", func(w http.ResponseWriter, req *http.Request) {

@@ -14,7 +14,7 @@ import (
 )
 
 // patience bounds every wait for a client.
-const patience = 20 * time.Second
+const patience = 40 * time.Second
 
 // run is one client's way through one case.
 type run struct {
@@ -152,6 +152,9 @@ func (r *run) step(w http.ResponseWriter, req *http.Request, flush *http.Respons
 		return false
 	case s.Cut:
 		panic(http.ErrAbortHandler)
+	case s.Hole:
+		dig(req.Context())
+		return false
 	}
 	text, err := r.c.bytes(s)
 	if err != nil {

@@ -18,6 +18,8 @@ const (
 	defaultWatchdog = 45 * time.Second // three heartbeats of 15 s
 	tapTimeout      = 10 * time.Second // retry and cancel: somebody is waiting with a finger on the screen
 	callTimeout     = 30 * time.Second // submit, document, texts
+	headerTimeout   = 10 * time.Second // for the answer to begin that a stream is
+	checkAfter      = 3 * time.Second  // past the end of a countdown
 )
 
 // TokenSource gives the bearer token for a request. With refresh the server has
@@ -30,7 +32,7 @@ type Client struct {
 	base     string
 	workload string
 	language string
-	http     *http.Client
+	http     *connections
 	token    TokenSource
 	log      *slog.Logger
 	watchdog time.Duration
@@ -41,9 +43,13 @@ type Client struct {
 // Option changes a Client made by NewClient.
 type Option func(*Client)
 
-// WithHTTPClient sends requests through h. Its Timeout must be 0: it would cut
-// every stream.
-func WithHTTPClient(h *http.Client) Option { return func(c *Client) { c.http = h } }
+// WithHTTPClient sends requests through h, and after a dead connection through a
+// clone of its Transport, if that is an *http.Transport. Its Timeout must be 0: it would
+// cut every stream. The default client pings HTTP/2 connections on which nothing comes
+// for 15 seconds, and gives those up that do not answer within 10.
+func WithHTTPClient(h *http.Client) Option {
+	return func(c *Client) { c.http = &connections{client: h} }
+}
 
 // WithTokenSource sends a bearer token with each request.
 func WithTokenSource(t TokenSource) Option { return func(c *Client) { c.token = t } }
@@ -77,7 +83,7 @@ func NewClient(baseURL string, options ...Option) (*Client, error) {
 	c := &Client{
 		base:     strings.TrimRight(baseURL, "/"),
 		workload: "summary",
-		http:     &http.Client{},
+		http:     &connections{client: &http.Client{Transport: newTransport()}},
 		log:      slog.New(slog.NewTextHandler(io.Discard, nil)),
 		watchdog: defaultWatchdog,
 		now:      time.Now,
@@ -85,7 +91,7 @@ func NewClient(baseURL string, options ...Option) (*Client, error) {
 	for _, option := range options {
 		option(c)
 	}
-	if c.http.Timeout != 0 {
+	if c.http.client.Timeout != 0 {
 		return nil, errors.New("tidings: an http.Client with a Timeout cuts every stream; set timeouts on its Transport")
 	}
 	return c, nil

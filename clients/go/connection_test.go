@@ -42,7 +42,7 @@ func TestStreamsAreAskedForUncompressed(t *testing.T) {
 	})
 }
 
-func TestWatchdogCoversTheWaitForAnAnswer(t *testing.T) {
+func TestAnAnswerHasToBeginWithinTenSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, f := open(t)
 		start := time.Now()
@@ -51,8 +51,95 @@ func TestWatchdogCoversTheWaitForAnAnswer(t *testing.T) {
 		if first.Context().Err() == nil {
 			t.Error("the first request goes on")
 		}
-		if waited := time.Since(start); waited < 46*time.Second || waited > 46250*time.Millisecond {
-			t.Errorf("next request after %v, want 45 s and a pause of 1 to 1.25 s", waited)
+		if waited := time.Since(start); waited < 11*time.Second || waited > 11250*time.Millisecond {
+			t.Errorf("next request after %v, want 10 s and a pause of 1 to 1.25 s", waited)
+		}
+	})
+}
+
+func TestWatchdogCoversTheWaitForAToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		asked := make(chan time.Duration, 2)
+		open(t, tidings.WithTokenSource(func(ctx context.Context, _ bool) (string, error) {
+			asked <- time.Since(start)
+			<-ctx.Done()
+			return "", ctx.Err()
+		}))
+		<-asked
+		if second := <-asked; second < 46*time.Second || second > 46250*time.Millisecond {
+			t.Errorf("asked again after %v, want 45 s and a pause of 1 to 1.25 s", second)
+		}
+	})
+}
+
+const retryingIn30s = `{"attempt":1,"retry_in_ms":30000}`
+
+func TestACountdownWithoutNewsAsksOnANewConnection(t *testing.T) {
+	events := map[string]string{
+		"retrying": retryingIn30s,
+		"queued":   `{"server_time":"2026-12-01T12:00:00.000Z","not_before":"2026-12-01T12:00:30.000Z"}`,
+	}
+	for event, data := range events {
+		synctest.Test(t, func(t *testing.T) {
+			s, f := open(t)
+			stream := f.next(t).stream(t)
+			stream.send("id: 7\nevent: " + event + "\ndata: " + data + "\n\n")
+			if left, ok := s.Status().RetryIn(); !ok || left != 30*time.Second {
+				t.Errorf("%s: counts down from %v, %v", event, left, ok)
+			}
+			f.quiet(t, 33*time.Second)
+			start := time.Now()
+			request := f.next(t)
+			if waited := time.Since(start); waited > time.Second {
+				t.Errorf("%s: asks %v late", event, waited)
+			}
+			if got := request.Header.Get("Last-Event-ID"); got != "7" {
+				t.Errorf("%s: asks after %q", event, got)
+			}
+			if got := s.Status().MessageKey; got != tidings.KeyChecking {
+				t.Errorf("%s: says %s meanwhile", event, got)
+			}
+			request.stream(t)
+			synctest.Wait()
+			if got := s.Status().MessageKey; got == tidings.KeyChecking {
+				t.Errorf("%s: says %s although the stream is open", event, got)
+			}
+			f.quiet(t, 40*time.Second) // once for each countdown: the watchdog has the rest
+		})
+	}
+}
+
+func TestACountdownWithNewsAsksNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, f := open(t)
+		stream := f.next(t).stream(t)
+		stream.event("retrying", retryingIn30s)
+		pass(32 * time.Second)
+		stream.event("processing", "{}")
+		f.quiet(t, 40*time.Second)
+		if left, ok := s.Status().RetryIn(); ok {
+			t.Errorf("still counts down: %v", left)
+		}
+	})
+}
+
+// The server ends streams by itself, and says with an event of its own that a resume
+// worked when there is no news: such ends are not failures.
+func TestPlannedEndsDoNotGrowTheBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, f := open(t)
+		for range 5 {
+			stream := f.next(t).stream(t)
+			stream.send("retry: 500\n")
+			stream.event("resumed", "{}")
+			stream.send(": max_age\n")
+			stream.end()
+			start := time.Now()
+			f.next(t).reply(503, "")
+			if waited := time.Since(start); waited > 625*time.Millisecond {
+				t.Fatalf("waited %v, want 500 ms and at most a quarter more", waited)
+			}
 		}
 	})
 }

@@ -25,7 +25,7 @@ import (
 func TestContract(t *testing.T) {
 	server := contractServer(t)
 	var names []string
-	exchange(t, http.MethodGet, server+"/cases", nil, &names)
+	exchange(t, http.MethodGet, server+"/cases?http2", nil, &names)
 	if len(names) == 0 {
 		t.Fatal("the contract server has no cases")
 	}
@@ -99,6 +99,7 @@ type contractRun struct {
 		Language   string
 		WatchdogMS int `json:"watchdog_ms"`
 		Tokens     []string
+		HTTP2      bool
 	}
 	Actions []struct {
 		When     map[string]any
@@ -122,12 +123,15 @@ func drive(t *testing.T, server, name string) {
 	if tokens := run.Client.Tokens; tokens != nil {
 		options = append(options, tidings.WithTokenSource(oneAfterTheOther(tokens)))
 	}
+	if run.Client.HTTP2 {
+		options = append(options, tidings.WithHTTPClient(&http.Client{Transport: withoutTLS()}))
+	}
 	client, err := tidings.NewClient(run.BaseURL, options...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	client = client.For(run.Client.Workload)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
 	defer cancel()
 	d := driver{ctx: ctx, client: client, texts: client.Texts(), session: client.Open(ctx, run.Client.SessionID), statuses: statuses}
 	defer d.session.Close()
@@ -151,6 +155,14 @@ func drive(t *testing.T, server, name string) {
 		report.Write(append(raw, '\n'))
 	}
 	exchange(t, http.MethodPost, run.BaseURL+"/report", report.Bytes(), nil)
+}
+
+// withoutTLS is the client's own transport, made to speak HTTP/2 at once.
+func withoutTLS() *http.Transport {
+	t := tidings.NewTransport().(*http.Transport)
+	t.Protocols = new(http.Protocols)
+	t.Protocols.SetUnencryptedHTTP2(true)
+	return t
 }
 
 func oneAfterTheOther(tokens []string) tidings.TokenSource {

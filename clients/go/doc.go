@@ -30,7 +30,9 @@
 // A dropped stream is not an error: the session opens a new one after the last
 // event it has seen, with growing, randomly stretched pauses, for as long as it
 // lives. A stream on which nothing at all has come for 45 seconds is taken for
-// dead. A 401 is answered with one refresh of the token. Only a server that
+// dead, and so is one that has not begun within 10; over HTTP/2 a ping finds out
+// sooner. The next one is on a new connection. When a countdown has been over for 3 seconds and no
+// event has come, the session asks on a new connection, too, and says so. A 401 is answered with one refresh of the token. Only a server that
 // refuses for good (204, or 4xx except 408, 425 and 429) ends it.
 //
 // # Sleep

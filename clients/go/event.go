@@ -11,6 +11,8 @@ import (
 type Event struct {
 	Name string // queued, processing, retrying, completed, error or idle; "" before the first
 
+	SessionID   string
+	Workload    string
 	JobID       string
 	Seq         int64
 	Attempt     int // the one that runs or has just failed, from 1; 0 while the first one waits
@@ -54,6 +56,8 @@ func readEvent(name string, o object) Event {
 	version, _ := o.integer("version", 0, maxSafeInteger)
 	return Event{
 		Name:             name,
+		SessionID:        o.text("session_id"),
+		Workload:         o.text("workload"),
 		JobID:            o.text("job_id"),
 		Seq:              seq,
 		Attempt:          o.count("attempt"),

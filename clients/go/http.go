@@ -46,6 +46,8 @@ type request struct {
 	path   string
 	header map[string]string // empty values are not sent
 	body   []byte            // JSON
+	via    *http.Client      // nil for the newest
+	begin  time.Duration     // how long the answer may take to begin; 0 for no limit of its own
 }
 
 // do sends a request with the client's token and language. A 401 is answered once,
@@ -85,7 +87,16 @@ func (c *Client) send(ctx context.Context, r request, refresh bool) (*http.Respo
 			req.Header.Set("Authorization", "Bearer "+token)
 		}
 	}
-	return c.http.Do(req)
+	via := r.via
+	if via == nil {
+		via = c.http.newest()
+	}
+	if r.begin > 0 {
+		ctx, cancel := context.WithCancel(ctx)
+		defer time.AfterFunc(r.begin, cancel).Stop()
+		req = req.WithContext(ctx)
+	}
+	return via.Do(req)
 }
 
 // call sends a request and decodes its JSON answer into result, unless that is

@@ -194,6 +194,11 @@ func TestProgram(t *testing.T) {
 		if err != nil || d.Version != 1 || d.Version != end.Event.Version || !strings.Contains(string(d.Content), "pump") {
 			t.Errorf("document %+v %s, %v", d, d.Content, err)
 		}
+		ledger, err := f.Attempts(context.Background())
+		if err != nil || ledger.JobID != end.Event.JobID || len(ledger.Attempts) != 2 || len(ledger.Calls) != 4 ||
+			ledger.Calls[0].ProviderStatus != 503 || ledger.Calls[3].Decision != "done" || ledger.Calls[3].OutputTokens == nil {
+			t.Errorf("ledger %+v, %v", ledger, err)
+		}
 
 		// Whoever has seen the end is told that there is nothing to come.
 		r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, base+"/api/v1/sessions/retries/summary/status", nil)

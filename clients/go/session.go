@@ -24,15 +24,31 @@ type Status struct {
 	State
 	// Event is the last accepted event; never nil, its Name is "" before the first.
 	Event *Event
-	// NextTry is when a job that is retrying goes on, on the client's clock:
-	// time.Until(NextTry) counts down. It does not depend on the device's time
-	// of day being right. Zero for none.
+	// NextTry is when a job that waits goes on, on the client's clock; zero when there is
+	// no such time. See [Status.RetryIn].
 	NextTry time.Time
-	// RetryFrom is when the server takes a retry by hand again; zero for now.
+	// RetryFrom is when the server takes a retry by hand again; zero for now. See
+	// [Status.RetryAllowedIn].
 	RetryFrom time.Time
 	// Problem is why the server refused the stream or the last retry; nil if it
 	// did not. A retry that got no answer at all leaves it nil, too.
 	Problem *HTTPError
+
+	client *Client // whose clock counts down
+}
+
+// RetryIn is how long it is until a job that waits goes on: a countdown that does not
+// depend on the device's time of day. It is false when there is no such time.
+func (s Status) RetryIn() (time.Duration, bool) { return s.left(s.NextTry), !s.NextTry.IsZero() }
+
+// RetryAllowedIn is how long it is until the server takes a retry by hand; 0 for now.
+func (s Status) RetryAllowedIn() time.Duration { return s.left(s.RetryFrom) }
+
+func (s Status) left(at time.Time) time.Duration {
+	if at.IsZero() {
+		return 0
+	}
+	return max(at.Sub(s.client.now()), 0)
 }
 
 // Session follows one session's status and carries out what its user wants. It
@@ -54,10 +70,12 @@ type Session struct {
 	late       int64     // random extra on the scheduled subscribe, in ms
 	timer      *time.Timer
 	stream     *stream
-	generation int    // of the stream; what an older one says is dropped
-	seed       string // last event id of the newest stream's parser
-	fresh      bool   // the next subscribe goes without a position
-	event      *Event // the one NextTry and RetryFrom were made from
+	generation int       // of the stream; what an older one says is dropped
+	seed       string    // last event id of the newest stream's parser
+	fresh      bool      // the next subscribe goes without a position
+	event      *Event    // the one NextTry and RetryFrom were made from
+	checkAt    time.Time // the end of its countdown and a little; zero when there is nothing to check
+	checking   bool      // a countdown has run out without news, and a new stream has not opened yet
 	next       Status
 	onRetried  []chan error
 
@@ -80,7 +98,8 @@ func (c *Client) Open(ctx context.Context, session string) *Session {
 		timer:   time.NewTimer(time.Hour),
 	}
 	m, _ := NewMachine(session, c.workload)
-	s.status = Status{State: m.State(), Event: m.Event()}
+	s.status = Status{State: m.State(), Event: m.Event(), client: c}
+	s.next.client = c
 	go s.loop()
 	return s
 }
@@ -129,7 +148,14 @@ func (s *Session) Dismiss() { s.do(s.ctx, func() { s.apply(Input{Kind: OnDismiss
 
 // Foreground says that the app is visible again or the network came back: whatever
 // stream there is cannot be trusted, and a new one is opened at once.
-func (s *Session) Foreground() { s.do(s.ctx, func() { s.apply(Input{Kind: OnForeground}) }) }
+func (s *Session) Foreground() { s.do(s.ctx, s.foreground) }
+
+func (s *Session) foreground() {
+	if s.stream != nil {
+		s.client.http.renew(s.stream.via)
+	}
+	s.apply(Input{Kind: OnForeground})
+}
 
 // Submit is [Client.Submit] for this session. Once accepted, the session follows
 // the new job from its start, whatever came of the one before.
@@ -144,6 +170,11 @@ func (s *Session) Submit(ctx context.Context, sub Submission) (Job, error) {
 // Document is [Client.Document] for this session.
 func (s *Session) Document(ctx context.Context) (Document, error) {
 	return s.client.Document(ctx, s.id)
+}
+
+// Attempts is [Client.Attempts] for this session.
+func (s *Session) Attempts(ctx context.Context) (Ledger, error) {
+	return s.client.Attempts(ctx, s.id)
 }
 
 // Cancel is [Client.Cancel] for this session.
@@ -169,7 +200,7 @@ func (s *Session) loop() {
 		case f := <-s.calls:
 			f()
 		case <-s.timer.C:
-			s.apply(Input{Kind: OnTick})
+			s.tick()
 		}
 	}
 }
@@ -185,6 +216,17 @@ func (s *Session) do(ctx context.Context, f func()) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// tick is time that has passed. A countdown that has run out without any news may mean
+// that the connection is dead: what has happened is asked for on a new one.
+func (s *Session) tick() {
+	if s.checkAt.IsZero() || s.client.now().Before(s.checkAt) {
+		s.apply(Input{Kind: OnTick})
+		return
+	}
+	s.checkAt, s.checking = time.Time{}, true
+	s.foreground()
 }
 
 // spawn runs f on a goroutine that Close waits for.
@@ -203,6 +245,7 @@ func (s *Session) start() {
 	s.made, s.late, s.seed, s.fresh, s.next.Problem = s.client.now(), 0, "", false, nil
 	var effects []Effect
 	s.machine, effects = NewMachine(s.id, s.client.workload)
+	s.readTimes()
 	s.carryOut(effects)
 	s.publish()
 }
@@ -219,6 +262,7 @@ func (s *Session) apply(in Input) {
 			s.late = mathrand.Int64N((at-in.At)/4 + 1)
 		}
 	}
+	s.readTimes()
 	s.carryOut(effects)
 	s.publish()
 }
@@ -241,6 +285,11 @@ func (s *Session) carryOut(effects []Effect) {
 
 func (s *Session) arm() {
 	next := s.machine.NextTick(s.late)
+	if !s.checkAt.IsZero() {
+		if check := s.checkAt.Sub(s.made).Milliseconds() + 1; next < 0 || check < next {
+			next = check
+		}
+	}
 	if next < 0 {
 		s.timer.Stop()
 		return
@@ -251,14 +300,12 @@ func (s *Session) arm() {
 // publish makes the newest status known, if it differs.
 func (s *Session) publish() {
 	s.next.State, s.next.Event = s.machine.State(), s.machine.Event()
-	e := s.next.Event
-	if e != s.event {
-		s.event = e
-		s.next.NextTry, s.next.RetryFrom = s.onOwnClock(e)
-	}
-	s.next.CanRetry = s.next.CanRetry && !e.RefusesRetry
+	s.next.CanRetry = s.next.CanRetry && !s.next.Event.RefusesRetry
 	if s.next.Phase == Failed {
 		s.next.NextTry = time.Time{} // a refused stream: whatever it announced, nobody waits for it here
+	}
+	if s.checking && s.machine.waiting() {
+		s.next.MessageKey = KeyChecking
 	}
 
 	s.mu.Lock()
@@ -278,22 +325,37 @@ func (s *Session) publish() {
 	s.updates <- s.next
 }
 
-// onOwnClock turns an event's times into times of the client's clock, by what the
-// server said was left.
-func (s *Session) onOwnClock(e *Event) (nextTry, retryFrom time.Time) {
+// readTimes turns the times of a new event into times of the client's clock, by what
+// the server said was left.
+func (s *Session) readTimes() {
+	e := s.machine.Event()
+	if e == s.event {
+		return
+	}
+	s.event, s.checking = e, false
+	s.next.NextTry, s.next.RetryFrom, s.checkAt = time.Time{}, time.Time{}, time.Time{}
 	now := s.client.now()
-	if e.Name == "retrying" {
-		switch {
-		case e.RetryIn > 0:
-			nextTry = now.Add(e.RetryIn)
-		case !e.NextRetryAt.IsZero() && !e.ServerTime.IsZero():
-			nextTry = now.Add(max(e.NextRetryAt.Sub(e.ServerTime), 0))
+	after := func(at time.Time) time.Time {
+		if at.IsZero() || e.ServerTime.IsZero() {
+			return time.Time{}
+		}
+		return now.Add(max(at.Sub(e.ServerTime), 0))
+	}
+	switch {
+	case e.Name == "retrying" && e.RetryIn > 0:
+		s.next.NextTry = now.Add(e.RetryIn)
+	case e.Name == "retrying":
+		s.next.NextTry = after(e.NextRetryAt)
+	case e.Name == "queued":
+		s.next.NextTry = after(e.NotBefore)
+	case e.Name == "error":
+		if at := after(e.RetryAvailableAt); at.After(now) {
+			s.next.RetryFrom = at
 		}
 	}
-	if left := e.RetryAvailableAt.Sub(e.ServerTime); !e.RetryAvailableAt.IsZero() && !e.ServerTime.IsZero() && left > 0 {
-		retryFrom = now.Add(left)
+	if !s.next.NextTry.IsZero() {
+		s.checkAt = s.next.NextTry.Add(checkAfter)
 	}
-	return nextTry, retryFrom
 }
 
 // postRetry carries the user's tap to the server and reports the answer.

@@ -315,3 +315,21 @@ func TestWatchEndsWithItsContextAndItsLoop(t *testing.T) {
 		}
 	})
 }
+
+func TestStatusesAreThoseAskedForInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, f := newClient(t)
+		var events []tidings.Event
+		var err error
+		go func() { events, err = client.For("guidance").Statuses(t.Context(), "b", "a") }()
+		r := f.next(t)
+		if got := r.URL.String(); got != "https://api.test/api/v1/status?sessions=b%2Ca&workload=guidance" {
+			t.Errorf("asks %s", got)
+		}
+		r.reply(200, `{"statuses":[{"event":"retrying","session_id":"b","attempt":2},{"event":"idle","session_id":"a"}]}`)
+		synctest.Wait()
+		if err != nil || len(events) != 2 || events[0].Name != "retrying" || events[0].SessionID != "b" || events[0].Attempt != 2 || events[1].Name != "idle" {
+			t.Errorf("%+v, %v", events, err)
+		}
+	})
+}

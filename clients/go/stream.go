@@ -18,7 +18,7 @@ func (s *Session) subscribe() {
 		cursor, seed, s.fresh = "", "", false
 	}
 	s.generation++
-	st := &stream{session: s, generation: s.generation, parser: NewParser(seed)}
+	st := &stream{session: s, generation: s.generation, parser: NewParser(seed), via: s.client.http.newest()}
 	st.ctx, st.replace = context.WithCancel(s.ctx)
 	st.request, st.close = context.WithCancel(st.ctx)
 	s.stream = st
@@ -34,6 +34,7 @@ type stream struct {
 	session    *Session
 	generation int
 	parser     *Parser
+	via        *http.Client
 	ctx        context.Context // ends when a newer stream takes over: nobody listens any more
 	replace    context.CancelFunc
 	// request ends when nothing more is to be read. What has been read by then is
@@ -47,12 +48,15 @@ func (st *stream) run(cursor string) {
 	watchdog := time.AfterFunc(c.watchdog, st.close)
 	defer watchdog.Stop()
 
-	resp, err := c.do(st.request, request{method: http.MethodGet, path: c.path(st.session.id, "/status"), header: map[string]string{
-		"Accept":          "text/event-stream",
-		"Accept-Encoding": "identity", // the transport would ask for gzip, which holds events back
-		"Cache-Control":   "no-cache",
-		"Last-Event-ID":   cursor,
-	}})
+	resp, err := c.do(st.request, request{
+		method: http.MethodGet, path: c.path(st.session.id, "/status"), via: st.via, begin: headerTimeout,
+		header: map[string]string{
+			"Accept":          "text/event-stream",
+			"Accept-Encoding": "identity", // the transport would ask for gzip, which holds events back
+			"Cache-Control":   "no-cache",
+			"Last-Event-ID":   cursor,
+		},
+	})
 	if err != nil {
 		c.log.Debug("no stream", "session", st.session.id, "error", err)
 		st.end(0, nil)
@@ -110,7 +114,7 @@ func (st *stream) tell(in Input) {
 		}
 		st.session.seed = id
 		if in.Kind == OnOpen {
-			st.session.next.Problem = nil
+			st.session.next.Problem, st.session.checking = nil, false
 		}
 		st.session.apply(in)
 	})
@@ -123,6 +127,9 @@ func (st *stream) end(status int, problem *HTTPError) {
 			return
 		}
 		st.session.seed = id
+		if status == 0 {
+			st.session.client.http.renew(st.via)
+		}
 		if refused(status) {
 			st.session.next.Problem = problem
 		} else if problem != nil && problem.RetryAfter > 0 {
