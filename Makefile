@@ -80,7 +80,7 @@ fuzz-short: ## every fuzz target for FUZZTIME (5s), but the providers'
 # elsewhere this says what to do.
 tools: chromium
 	@missing=; command -v redis-server >/dev/null || missing="redis-server"; \
-	  command -v python3 >/dev/null || missing="$$missing python3"; \
+	  python3 -c 'import ensurepip' 2>/dev/null || missing="$$missing python3 python3-venv"; \
 	  command -v nginx >/dev/null || missing="$$missing nginx"; \
 	  command -v curl >/dev/null || missing="$$missing curl"; \
 	  command -v $${CC:-gcc} >/dev/null || missing="$$missing gcc libc6-dev"; \

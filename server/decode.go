@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"mime"
 	"net/http"
 	"slices"
@@ -225,6 +226,9 @@ func inputOf(raw json.RawMessage) (in jobs.Input, err error) {
 			return in, err
 		}
 	}
+	if given(fields["text"]) != nil && given(fields["messages"]) != nil {
+		return in, invalid("input", "text and messages; send one of them")
+	}
 	return in, nil
 }
 
@@ -279,6 +283,20 @@ func value(raw json.RawMessage, at string, into any) error {
 		return invalid(at, "of the wrong type")
 	}
 	return nil
+}
+
+// wholeNumber reads a number from 0 to limit, nil when it is null. 12.0 and 1e2
+// are integers in JSON, too.
+func wholeNumber(raw json.RawMessage, at string, limit int64) (*int64, error) {
+	var n *float64
+	if err := value(raw, at, &n); err != nil || n == nil {
+		return nil, err
+	}
+	if *n != math.Trunc(*n) || *n < 0 || *n > float64(limit) {
+		return nil, invalid(at, fmt.Sprintf("not a whole number from 0 to %d", limit))
+	}
+	whole := int64(*n)
+	return &whole, nil
 }
 
 func isSyntax(err error) bool {

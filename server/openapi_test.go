@@ -67,8 +67,7 @@ func promises(t *testing.T) *written {
 	t.Helper()
 	w, err := readPromises()
 	if err != nil {
-		t.Error(err)
-		return &written{}
+		t.Fatal(err)
 	}
 	return w
 }

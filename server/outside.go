@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
+	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -79,7 +80,7 @@ func (s *Server) workers(c *gin.Context) {
 func (s *Server) claim(c *gin.Context) {
 	var worker string
 	var workloads []string
-	var wait int
+	var wait float64
 	err := s.fields(c, map[string]any{"worker_id": &worker, "workloads": &workloads, "wait_seconds": &wait})
 	switch {
 	case err != nil:
@@ -87,8 +88,8 @@ func (s *Server) claim(c *gin.Context) {
 		err = invalid("worker_id", workerHint)
 	case len(workloads) == 0, len(workloads) > maxClaimedKinds:
 		err = invalid("workloads", "1 to 20 names")
-	case wait < 0, wait > maxClaimWait:
-		err = invalid("wait_seconds", "0 to 60")
+	case wait < 0, wait > maxClaimWait, wait != math.Trunc(wait):
+		err = invalid("wait_seconds", "a whole number from 0 to 60")
 	case s.leaving.Err() != nil:
 		err = &problem{code: codeDraining}
 	}
@@ -338,11 +339,8 @@ func usageOf(raw json.RawMessage) (u model.Usage, err error) {
 		if !ok {
 			return u, unknown("usage.", name)
 		}
-		if err := value(raw, "usage."+name, target); err != nil {
+		if *target, err = wholeNumber(raw, "usage."+name, maxCursor); err != nil {
 			return u, err
-		}
-		if *target != nil && **target < 0 {
-			return u, invalid("usage."+name, "negative")
 		}
 	}
 	return u, nil

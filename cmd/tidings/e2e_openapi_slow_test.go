@@ -1,0 +1,7 @@
+//go:build slow
+
+package main
+
+import "testing"
+
+func TestTheDescriptionHoldsForManyRequests(t *testing.T) { tryDescription(t, 300) }
