@@ -69,6 +69,12 @@ func (w *watchful) After(ctx context.Context, topic events.Topic, seq int64) ([]
 	return newer, head, known, err
 }
 
+func (w *watchful) Read(ctx context.Context, asks []events.Ask) ([]events.Answer, error) {
+	answers, err := w.Log.Read(ctx, asks)
+	w.pass()
+	return answers, err
+}
+
 func (w *watchful) Last(ctx context.Context, topics []events.Topic) ([]events.Transition, error) {
 	last, err := w.Log.Last(ctx, topics)
 	w.pass()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -62,28 +63,35 @@ type Hub struct {
 	o      HubOptions
 	offset atomic.Int64  // storage clock minus ours, in ns
 	ended  chan struct{} // closed when Run has returned
+	seed   maphash.Seed  // of marks
 
 	mu       sync.Mutex
 	running  bool
 	listener Listener // nil while there is none
 	topics   map[Topic]*watch
-	suspects map[Topic]Cause // to be compared with the log; topics of topics only
-	unread   []*watch        // to be read from the log; each at most once
-	compare  chan struct{}   // suspects has grown
-	read     chan struct{}   // unread has grown
+	suspects []*watch      // to be compared with the log; each at most once
+	unread   []*watch      // to be read from the log; each at most once
+	starting []*reader     // confirmed, to be read for the first time
+	compare  chan struct{} // suspects has grown
+	read     chan struct{} // unread has grown
+	start    chan struct{} // starting has grown
 	probe    probe
 }
 
 // watch is a topic with at least one subscription.
 type watch struct {
+	hub       *Hub
 	topic     Topic
-	confirmed chan struct{} // closed by the storage's first confirmation
-	subs      []*Subscription
-	cause     Cause // why it is in unread; "": it is not
+	readers   []*reader
+	unread    Cause // why it is in unread; "": it is not
+	suspect   Cause // the same of suspects
+	confirmed bool  // by the storage, once at least
 }
 
-// readers is how many topics are repaired from the log at a time.
-const readers = 4
+const (
+	repairers = 4 // topics that are repaired from the log at a time
+	starters  = 2 // batches of first reads at a time
+)
 
 // NewHub makes a hub over log. It serves once Run runs.
 func NewHub(log Log, o HubOptions) *Hub {
@@ -92,14 +100,15 @@ func NewHub(log Log, o HubOptions) *Hub {
 	o.Patience = or(o.Patience, 3*time.Second)
 	o.ProbeWithin = or(o.ProbeWithin, 2*time.Second)
 	return &Hub{
-		log:      log,
-		o:        o,
-		ended:    make(chan struct{}),
-		topics:   make(map[Topic]*watch),
-		suspects: make(map[Topic]Cause),
-		compare:  make(chan struct{}, 1),
-		read:     make(chan struct{}, 1),
-		probe:    newProbe(),
+		log:     log,
+		o:       o,
+		ended:   make(chan struct{}),
+		seed:    maphash.MakeSeed(),
+		topics:  make(map[Topic]*watch),
+		compare: make(chan struct{}, 1),
+		read:    make(chan struct{}, 1),
+		start:   make(chan struct{}, 1),
+		probe:   newProbe(),
 	}
 }
 
@@ -133,8 +142,11 @@ func (h *Hub) Run(ctx context.Context) error {
 	}
 	defer listener.Close()
 	loops.Go(func() { h.compareLoop(ctx) })
-	for range readers {
+	for range repairers {
 		loops.Go(func() { h.readLoop(ctx) })
+	}
+	for range starters {
+		loops.Go(func() { h.startLoop(ctx) })
 	}
 	for {
 		s, err := listener.Receive(ctx)
@@ -184,22 +196,16 @@ func (h *Hub) take(s Signal) {
 	case w == nil: // its last reader has left
 	case !s.Watching:
 		t := s.Transition
-		for _, sub := range w.subs {
-			sub.offer(&t)
+		for _, r := range w.readers {
+			r.offer(&t)
 		}
-	case w.isConfirmed():
+	case w.confirmed:
 		h.suspect(w, CauseResubscribed)
 	default:
-		close(w.confirmed)
-	}
-}
-
-func (w *watch) isConfirmed() bool {
-	select {
-	case <-w.confirmed:
-		return true
-	default:
-		return false
+		w.confirmed = true
+		for _, r := range w.readers {
+			h.begin(r)
+		}
 	}
 }
 
@@ -209,57 +215,76 @@ func (w *watch) isConfirmed() bool {
 // after is the newest; all that the log has, if after is 0; or, if the log does
 // not know after, the current state marked Reset. ErrUnavailable when the storage does not answer in time.
 func (h *Hub) Subscribe(ctx context.Context, topic Topic, after int64, resume bool) (*Subscription, error) {
+	ask := Ask{Topic: topic}
+	if resume {
+		ask = Ask{Topic: topic, How: Resume, Seq: after}
+	}
+	return h.Follow(ctx, make(bell, 1), ask)
+}
+
+// Follow is Subscribe to different topics at once, for a client that is woken by
+// waker and takes without waiting. An Ask with How Since begins with what is
+// newer than a time; if the log has lost some of that, or knows of no job, with
+// the current state marked Reset.
+func (h *Hub) Follow(ctx context.Context, waker Waker, asks ...Ask) (*Subscription, error) {
 	ctx, cancel := context.WithTimeout(ctx, h.o.Patience)
 	defer cancel()
-	s, err := h.join(topic)
-	if err != nil {
-		return nil, err
+	s := &Subscription{hub: h, waker: waker, started: make(chan struct{}), readers: make([]reader, len(asks)), waiting: len(asks)}
+	err := h.join(s, asks)
+	if err == nil {
+		err = h.await(ctx, s.started)
 	}
-	if err = h.confirm(ctx, s.watch.confirmed); err == nil {
-		err = s.start(ctx, after, resume)
+	if err == nil {
+		err = s.err
 	}
 	if err != nil {
 		s.Close()
 		return nil, err
 	}
+	s.started = nil
 	return s, nil
 }
 
-// join adds a subscription to the topic's, and asks for the topic if it is the
-// first.
-func (h *Hub) join(topic Topic) (*Subscription, error) {
+// join adds a subscription's readers to their topics, and asks for those topics
+// that they are the first of.
+func (h *Hub) join(s *Subscription, asks []Ask) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.hasEnded() {
-		return nil, ErrClosed
+		return ErrClosed
 	}
-	w := h.topics[topic]
-	if w == nil {
-		w = &watch{topic: topic, confirmed: make(chan struct{})}
-		if h.listener != nil {
-			if err := h.listener.Watch(topic); err != nil {
-				return nil, err
+	for i, ask := range asks {
+		w := h.topics[ask.Topic]
+		if w == nil {
+			w = &watch{hub: h, topic: ask.Topic}
+			if h.listener != nil {
+				if err := h.listener.Watch(w.topic); err != nil {
+					return err
+				}
 			}
+			h.topics[w.topic] = w
+			h.told()
 		}
-		h.topics[topic] = w
-		h.told()
+		r := &s.readers[i]
+		*r = reader{sub: s, watch: w, how: ask.How, seq: ask.Seq, starting: true}
+		w.readers = append(w.readers, r)
+		if w.confirmed {
+			h.begin(r)
+		}
 	}
-	s := &Subscription{hub: h, watch: w, wake: make(chan struct{}, 1), starting: true}
-	w.subs = append(w.subs, s)
-	return s, nil
+	return nil
 }
 
-// leave undoes join.
-func (h *Hub) leave(s *Subscription) {
-	w := s.watch
-	w.subs = slices.DeleteFunc(w.subs, func(sub *Subscription) bool { return sub == s })
-	if len(w.subs) > 0 || h.topics[w.topic] != w {
+// leave undoes join for one reader.
+func (h *Hub) leave(r *reader) {
+	w := r.watch
+	w.readers = slices.DeleteFunc(w.readers, func(other *reader) bool { return other == r })
+	if len(w.readers) > 0 || h.topics[w.topic] != w {
 		return
 	}
-	delete(h.topics, w.topic)
-	delete(h.suspects, w.topic)
-	if w.cause != "" {
-		h.unread = slices.DeleteFunc(h.unread, func(u *watch) bool { return u == w })
+	delete(h.topics, w.topic) // where it is listed, it is passed over
+	if len(h.topics) == 0 {
+		h.topics = make(map[Topic]*watch) // a map that was large stays so
 	}
 	if h.listener != nil {
 		_ = h.listener.Unwatch(w.topic) // fails only when closed, and then it is unwatched
@@ -283,18 +308,19 @@ func (h *Hub) trouble(err error) {
 // whether it is there at all, so that its absence is known soon.
 const askAfter = 200 * time.Millisecond
 
-// confirm waits for a confirmation of the storage.
-func (h *Hub) confirm(ctx context.Context, confirmed <-chan struct{}) error {
+// await waits for a subscription's start: a confirmation and an answer of the
+// storage.
+func (h *Hub) await(ctx context.Context, started <-chan struct{}) error {
 	ask := time.NewTimer(askAfter)
 	defer ask.Stop()
 	for {
 		select {
-		case <-confirmed:
+		case <-started:
 			return nil
 		case <-h.ended:
 			return ErrClosed
 		case <-ctx.Done():
-			return fmt.Errorf("%w: a live subscription was not confirmed: %w", ErrUnavailable, ctx.Err())
+			return fmt.Errorf("%w: a live subscription was not confirmed and read: %w", ErrUnavailable, ctx.Err())
 		case <-ask.C:
 			if _, err := h.log.Now(ctx); err != nil {
 				return err

@@ -29,6 +29,11 @@ type Log interface {
 	// the reader must be told that its place was lost.
 	After(ctx context.Context, topic Topic, seq int64) (newer []Transition, head int64, known bool, err error)
 
+	// Read answers many readers' first questions, in the order asked and in as
+	// few round trips as it can. An answer of its own may fail (Err); the error
+	// returned is that the log did not answer at all.
+	Read(ctx context.Context, asks []Ask) ([]Answer, error)
+
 	// Last returns each topic's newest transition, in the order asked; the
 	// zero Transition (Seq 0) where there is none.
 	Last(ctx context.Context, topics []Topic) ([]Transition, error)
@@ -42,6 +47,39 @@ type Log interface {
 
 // MaxLog is how many transitions of a topic are kept; older ones are trimmed.
 const MaxLog = 256
+
+// How says which of a topic's transitions a reader asks for.
+type How uint8
+
+// The three ways to begin.
+const (
+	// Current: the newest one.
+	Current How = iota
+	// Resume: what is newer than Seq, a place of this topic; all that the log
+	// has when Seq is 0. Not known when the log has not that place (see After).
+	Resume
+	// Since: what is newer than Seq, which may be any time in ms. Not known when
+	// some of that is no longer in the log, or the log knows nothing at all.
+	Since
+)
+
+// Ask is a reader's first question about a topic.
+type Ask struct {
+	Topic Topic
+	How   How
+	Seq   int64 // the reader's place; unused with Current
+}
+
+// Answer is the log's answer to an Ask.
+type Answer struct {
+	// Newer is what was asked for, oldest first, at most MaxLog transitions. If
+	// not Known, it is the newest alone, and the reader must be told that its
+	// place was lost.
+	Newer []Transition
+	Head  Transition // the newest; the zero Transition where there is none
+	Known bool
+	Err   error // this topic's entries cannot be read
+}
 
 // Listener receives live copies of transitions.
 type Listener interface {

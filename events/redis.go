@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -97,35 +96,14 @@ func (noRetry) NoRetry() bool { return true }
 
 // After implements Log.
 func (l *RedisLog) After(ctx context.Context, topic Topic, seq int64) ([]Transition, int64, bool, error) {
-	key := topic.Key("log")
-	if seq >= 0 && seq <= maxNumber {
-		// From the reader's place on, itself included: it is known when it is
-		// still there. The log is trimmed to MaxLog, so this reads to the end.
-		entries, err := l.client.XRangeN(ctx, key, entryID(seq), "+", MaxLog+1).Result()
-		if err != nil {
-			return nil, 0, false, unavailable("read the log", err)
-		}
-		newer, err := parseEntries(entries)
-		if err != nil {
-			return nil, 0, false, err
-		}
-		switch {
-		case seq == 0:
-			return newer, head(newer), true, nil
-		case len(newer) > 0 && newer[0].Seq == seq:
-			return newer[1:], head(newer), true, nil
-		case len(newer) > 0:
-			return newer[len(newer)-1:], head(newer), false, nil
-		}
+	answers, err := l.Read(ctx, []Ask{{Topic: topic, How: Resume, Seq: seq}})
+	if err == nil {
+		err = answers[0].Err
 	}
-	newest, err := l.Last(ctx, []Topic{topic})
 	if err != nil {
 		return nil, 0, false, err
 	}
-	if newest[0].Seq == 0 {
-		return nil, 0, false, nil
-	}
-	return newest, newest[0].Seq, false, nil
+	return answers[0].Newer, answers[0].Head.Seq, answers[0].Known, nil
 }
 
 // Last implements Log: one round trip per 500 topics.
@@ -161,15 +139,6 @@ func (l *RedisLog) Now(ctx context.Context) (time.Time, error) {
 		return time.Time{}, unavailable("ask the time", err)
 	}
 	return now.UTC(), nil
-}
-
-func entryID(seq int64) string { return strconv.FormatInt(seq, 10) + "-0" }
-
-func head(newer []Transition) int64 {
-	if len(newer) == 0 {
-		return 0
-	}
-	return newer[len(newer)-1].Seq
 }
 
 func parseEntries(entries []redis.XMessage) ([]Transition, error) {

@@ -8,13 +8,16 @@ import (
 
 // suspect lets a topic be compared with the log. A more telling cause stays.
 func (h *Hub) suspect(w *watch, why Cause) {
-	for _, s := range w.subs {
-		if s.starting && why == CauseResubscribed {
-			s.resubscribed = true
+	for _, r := range w.readers {
+		if r.starting && why == CauseResubscribed {
+			r.resubscribed = true
 		}
 	}
-	if h.suspects[w.topic] != CauseResubscribed {
-		h.suspects[w.topic] = why
+	if w.suspect == "" {
+		h.suspects = append(h.suspects, w)
+	}
+	if w.suspect != CauseResubscribed {
+		w.suspect = why
 	}
 	nudge(h.compare)
 }
@@ -79,7 +82,7 @@ func (h *Hub) measure(ctx context.Context) {
 // at a time, and tells whether the log answered.
 func (h *Hub) compareSuspects(ctx context.Context) bool {
 	for {
-		topics, causes := h.takeSuspects()
+		watches, topics, causes := h.takeSuspects()
 		if len(topics) == 0 {
 			return true
 		}
@@ -88,14 +91,13 @@ func (h *Hub) compareSuspects(ctx context.Context) bool {
 		if err != nil && ctx.Err() == nil {
 			h.trouble(err)
 		}
-		for i, topic := range topics {
-			w := h.topics[topic]
+		for i, w := range watches {
 			switch {
-			case w == nil:
+			case h.topics[w.topic] != w:
 			case err == nil:
 				h.compareTopic(w, newest[i], causes[i])
-			case h.suspects[topic] != CauseResubscribed:
-				h.suspects[topic] = causes[i]
+			default:
+				h.suspect(w, causes[i])
 			}
 		}
 		h.mu.Unlock()
@@ -137,58 +139,58 @@ func (t *Transition) expected() time.Time {
 }
 
 // takeSuspects takes a batch of them and notes where their readers are.
-func (h *Hub) takeSuspects() (topics []Topic, causes []Cause) {
+func (h *Hub) takeSuspects() (watches []*watch, topics []Topic, causes []Cause) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for topic, why := range h.suspects {
-		if len(topics) == batch {
+	taken := 0
+	for _, w := range h.suspects {
+		if len(watches) == batch {
 			break
 		}
-		delete(h.suspects, topic)
-		topics, causes = append(topics, topic), append(causes, why)
-		for _, s := range h.topics[topic].subs {
-			s.before = s.tail
+		taken++
+		if h.topics[w.topic] != w {
+			continue // its last reader has left
+		}
+		watches, topics, causes = append(watches, w), append(topics, w.topic), append(causes, w.suspect)
+		w.suspect = ""
+		for _, r := range w.readers {
+			r.asked = !r.starting
 		}
 	}
-	return topics, causes
+	if h.suspects = h.suspects[taken:]; len(h.suspects) == 0 {
+		h.suspects = nil
+	}
+	return watches, topics, causes
 }
 
 // compareTopic brings a topic's readers to its newest transition, as it was
 // some moments ago.
 func (h *Hub) compareTopic(w *watch, newest Transition, why Cause) {
 	repaired := false
-	for _, s := range w.subs {
+	there := h.mark(&newest)
+	for _, r := range w.readers {
+		unmoved := r.asked
+		r.asked = false
 		// Whoever was not there when the log was asked, or reads it anyway,
 		// has nothing to learn from the answer.
-		if s.before == nil || s.behind {
+		if r.starting || r.behind {
 			continue
 		}
-		unmoved := s.before == s.tail
-		s.before = nil
 		switch {
-		case newest.Seq > s.tail.Seq && newest.Prev == s.tail.Seq && len(s.queue) < h.o.Buffer:
-			s.push(item{t: &newest, live: true})
+		case newest.Seq > r.tail.seq && newest.Prev == r.tail.seq && len(r.queue) < h.o.Buffer:
+			r.push(item{t: &newest, live: true})
 			repaired = true
-		case newest.Seq > s.tail.Seq:
-			s.fallBehind(why)
-		case unmoved && !newest.is(s.tail):
+		case newest.Seq > r.tail.seq:
+			r.fallBehind(why)
+		case unmoved && !there.is(r.tail):
 			// The log had tail before, and now it has not.
-			s.reset([]Transition{newest}, true)
+			r.reset([]Transition{newest}, true)
 			repaired = true
 		}
 	}
 	if repaired {
 		h.repaired(why)
 	}
-}
-
-// is reports whether two are the same: a log that lost its tail can give a
-// place again. Of some tails only the place is known.
-func (t *Transition) is(other *Transition) bool {
-	if other.Status == "" {
-		return t.Seq == other.Seq
-	}
-	return *t == *other
 }
 
 func (h *Hub) repaired(why Cause) {
@@ -199,10 +201,10 @@ func (h *Hub) repaired(why Cause) {
 
 // reread lets the log be read for the readers of w that are behind.
 func (h *Hub) reread(w *watch, why Cause) {
-	if w.cause != "" {
+	if w.unread != "" {
 		return
 	}
-	w.cause = why
+	w.unread = why
 	h.unread = append(h.unread, w)
 	nudge(h.read)
 }
@@ -238,23 +240,23 @@ func (h *Hub) takeUnread() (*watch, Cause) {
 	if len(h.unread) > 0 {
 		nudge(h.read) // another reader may help
 	}
-	why := w.cause
-	w.cause = ""
+	why := w.unread
+	w.unread = ""
 	return w, why
 }
 
 // readTopic reads the log once for all readers of w that are behind and have
 // room.
 func (h *Hub) readTopic(ctx context.Context, w *watch, why Cause) error {
-	places := make(map[*Subscription]int64)
+	places := make(map[*reader]int64)
 	from := int64(-1)
 	h.mu.Lock()
-	for _, s := range w.subs {
-		if !s.starting && s.behind && !s.stalled {
-			places[s] = s.tail.Seq
-			s.missed = 0
-			if from < 0 || s.tail.Seq < from {
-				from = s.tail.Seq
+	for _, r := range w.readers {
+		if !r.starting && r.behind && !r.stalled {
+			places[r] = r.tail.seq
+			r.seq = 0
+			if from < 0 || r.tail.seq < from {
+				from = r.tail.seq
 			}
 		}
 	}
@@ -272,20 +274,22 @@ func (h *Hub) readTopic(ctx context.Context, w *watch, why Cause) error {
 		if ctx.Err() == nil {
 			h.trouble(err)
 		}
-		h.reread(w, why)
+		if h.topics[w.topic] == w {
+			h.reread(w, why)
+		}
 		return err
 	}
 	repaired := false
-	for s, place := range places {
-		if s.closed || !s.behind || s.stalled || s.tail.Seq != place {
+	for r, place := range places {
+		if r.sub.closed || !r.behind || r.stalled || r.tail.seq != place {
 			continue // it has moved on by other means
 		}
-		if s.goOn(newer, place, known && place == from) {
+		if r.goOn(newer, place, known && place == from) {
 			repaired = true
 		}
-		if s.missed > s.tail.Seq {
+		if r.seq > r.tail.seq {
 			// It was appended while we read.
-			s.fallBehind(why)
+			r.fallBehind(why)
 		}
 	}
 	if repaired {
@@ -297,19 +301,19 @@ func (h *Hub) readTopic(ctx context.Context, w *watch, why Cause) error {
 // goOn fills the queue of a reader that is behind with what is newer than its
 // place and reports whether anything was. known tells whether newer begins
 // right after the place; otherwise the place must be in it.
-func (s *Subscription) goOn(newer []Transition, place int64, known bool) bool {
+func (r *reader) goOn(newer []Transition, place int64, known bool) bool {
 	if !known {
 		at := slices.IndexFunc(newer, func(t Transition) bool { return t.Seq == place })
 		// What is there as the only one left is where a lost reader goes.
 		if at < 0 {
-			s.reset(newer, true)
+			r.reset(newer, true)
 			return true
 		}
 		newer = newer[at+1:]
 	}
-	s.behind = false
+	r.behind = false
 	for i := range newer {
-		s.push(item{t: &newer[i], live: true})
+		r.push(item{t: &newer[i], live: true})
 	}
 	return len(newer) > 0
 }

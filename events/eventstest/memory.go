@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -165,25 +166,49 @@ func throughFields(t events.Transition) (events.Transition, error) {
 
 // After implements events.Log.
 func (m *Memory) After(ctx context.Context, topic events.Topic, seq int64) ([]events.Transition, int64, bool, error) {
+	answers, err := m.Read(ctx, []events.Ask{{Topic: topic, How: events.Resume, Seq: seq}})
+	if err != nil {
+		return nil, 0, false, err
+	}
+	return answers[0].Newer, answers[0].Head.Seq, answers[0].Known, nil
+}
+
+// Read implements events.Log.
+func (m *Memory) Read(ctx context.Context, asks []events.Ask) ([]events.Answer, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.unavailable(ctx); err != nil {
-		return nil, 0, false, err
+		return nil, err
 	}
-	all := m.topics[topic]
+	answers := make([]events.Answer, len(asks))
+	for i, a := range asks {
+		answers[i] = answer(a, m.topics[a.Topic])
+	}
+	return answers, nil
+}
+
+func answer(a events.Ask, all []events.Transition) events.Answer {
 	if len(all) == 0 {
-		return nil, 0, seq == 0, nil
+		return events.Answer{Known: a.How == events.Current || a.How == events.Resume && a.Seq == 0}
 	}
-	head := all[len(all)-1].Seq
-	if seq == 0 {
-		return clone(all), head, true, nil
+	newest := clone(all[len(all)-1:])
+	from := slices.IndexFunc(all, func(t events.Transition) bool { return t.Seq > a.Seq })
+	if from < 0 {
+		from = len(all)
 	}
-	for i := range all {
-		if all[i].Seq == seq {
-			return clone(all[i+1:]), head, true, nil
-		}
+	known := true
+	switch a.How {
+	case events.Current:
+		from = len(all) - 1
+	case events.Resume:
+		known = a.Seq == 0 || from > 0 && all[from-1].Seq == a.Seq
+	case events.Since:
+		known = a.Seq >= 0 && a.Seq < 1<<53 && (from > 0 || all[0].Prev <= a.Seq)
 	}
-	return clone(all[len(all)-1:]), head, false, nil
+	if !known {
+		return events.Answer{Newer: newest, Head: newest[0]}
+	}
+	return events.Answer{Newer: clone(all[from:]), Head: newest[0], Known: true}
 }
 
 func clone(t []events.Transition) []events.Transition { return append([]events.Transition(nil), t...) }

@@ -25,6 +25,7 @@ func Suite(t *testing.T, newLog func(*testing.T) events.Log) {
 		{"EveryFieldSurvives", everyFieldSurvives},
 		{"AfterAnswersEveryCursor", afterAnswersEveryCursor},
 		{"LogIsTrimmed_I15", logIsTrimmed},
+		{"ReadAnswersManyAtOnce", readAnswersManyAtOnce},
 		{"LastKeepsTheOrder", lastKeepsTheOrder},
 		{"ListenerConfirmsThenDelivers", listenerConfirmsThenDelivers},
 		{"ListenerStopsAndStartsAnew", listenerStopsAndStartsAnew},
@@ -255,6 +256,62 @@ func logIsTrimmed(t *testing.T, log events.Log) {
 	newer, _, known, err = log.After(t.Context(), topic, all[10].Seq)
 	if err != nil || known || !equal(newer, all[len(all)-1:]) {
 		t.Errorf("a trimmed place: got %d transitions, known %v, %v, want the newest alone, not known", len(newer), known, err)
+	}
+}
+
+func readAnswersManyAtOnce(t *testing.T, log events.Log) {
+	topic, long := topicOf("s"), topicOf("long")
+	all := Append(t, log, topic, "j1", events.Queued, events.Processing, events.Processing, events.Completed)
+	head := all[3].Seq
+	trimmed := Append(t, log, long, "j1", events.Queued)
+	for range events.MaxLog + 10 {
+		trimmed = append(trimmed, Append(t, log, long, "j1", events.Processing)...)
+	}
+	kept := trimmed[len(trimmed)-events.MaxLog:]
+	newest := kept[len(kept)-1:]
+	cases := []struct {
+		what  string
+		topic events.Topic
+		how   events.How
+		seq   int64
+		want  []events.Transition
+		head  int64
+		known bool
+	}{
+		{"how it stands", topic, events.Current, 0, all[3:], head, true},
+		{"how it stands, unknown", topicOf("none"), events.Current, 0, nil, 0, true},
+		{"resumed at a place", topic, events.Resume, all[1].Seq, all[2:], head, true},
+		{"resumed at the head", topic, events.Resume, head, nil, head, true},
+		{"resumed from the start", topic, events.Resume, 0, all, head, true},
+		{"resumed beyond the head", topic, events.Resume, head + 1000, all[3:], head, false},
+		{"resumed in an unknown topic", topicOf("none"), events.Resume, 5, nil, 0, false},
+		{"since long ago", topic, events.Since, 1, all, head, true},
+		{"since the first", topic, events.Since, all[0].Seq, all[1:], head, true},
+		{"since the head", topic, events.Since, head, nil, head, true},
+		{"since after the head", topic, events.Since, head + 1000, nil, head, true},
+		{"since a negative time", topic, events.Since, -1, all[3:], head, false},
+		{"since a time that is none", topic, events.Since, 1<<63 - 1, all[3:], head, false},
+		{"since a time in an unknown topic", topicOf("none"), events.Since, 5, nil, 0, false},
+		{"since the first of what is left", long, events.Since, kept[0].Seq, kept[1:], newest[0].Seq, true},
+		{"since the last of what was trimmed", long, events.Since, kept[0].Prev, kept, newest[0].Seq, true},
+		{"since before that", long, events.Since, kept[0].Prev - 1, newest, newest[0].Seq, false},
+	}
+	var asks []events.Ask
+	for _, c := range cases {
+		asks = append(asks, events.Ask{Topic: c.topic, How: c.how, Seq: c.seq})
+	}
+	answers, err := log.Read(t.Context(), asks)
+	if err != nil || len(answers) != len(cases) {
+		t.Fatalf("%d answers, %v", len(answers), err)
+	}
+	for i, c := range cases {
+		if a := answers[i]; a.Err != nil || a.Head.Seq != c.head || a.Known != c.known || !equal(a.Newer, c.want) {
+			t.Errorf("%s: got %v, head %d, known %v, %v\nwant %v, head %d, known %v",
+				c.what, a.Newer, a.Head.Seq, a.Known, a.Err, c.want, c.head, c.known)
+		}
+	}
+	if answers, err := log.Read(t.Context(), nil); err != nil || len(answers) != 0 {
+		t.Errorf("no questions: got %v, %v", answers, err)
 	}
 }
 
