@@ -219,16 +219,19 @@ func (h *Hub) Subscribe(ctx context.Context, topic Topic, after int64, resume bo
 	if resume {
 		ask = Ask{Topic: topic, How: Resume, Seq: after}
 	}
-	return h.Follow(ctx, make(bell, 1), ask)
+	return h.Follow(ctx, nil, ask)
 }
 
-// Follow is Subscribe to different topics at once, for a client that is woken by
-// waker and takes without waiting. An Ask with How Since begins with what is
+// Follow is Subscribe to different topics at once. A waker is for a client that
+// takes without waiting; nil: it waits with Next. An Ask with How Since begins with what is
 // newer than a time; if the log has lost some of that, or knows of no job, with
 // the current state marked Reset.
 func (h *Hub) Follow(ctx context.Context, waker Waker, asks ...Ask) (*Subscription, error) {
 	ctx, cancel := context.WithTimeout(ctx, h.o.Patience)
 	defer cancel()
+	if waker == nil {
+		waker = make(bell, 1)
+	}
 	s := &Subscription{hub: h, waker: waker, started: make(chan struct{}), readers: make([]reader, len(asks)), waiting: len(asks)}
 	err := h.join(s, asks)
 	if err == nil {

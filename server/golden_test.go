@@ -30,7 +30,7 @@ func (r *reader) transcript() string {
 		}
 	}
 	b.WriteString("\n")
-	b.WriteString(strings.ReplaceAll(r.raw.String(), ":"+strings.Repeat(" ", 510)+"\n", ":<510 spaces>\n"))
+	b.WriteString(r.raw.String())
 	return b.String()
 }
 

@@ -280,7 +280,7 @@ func TestOriginsOfWebApps(t *testing.T) {
 				if c.origin != "" && a.status != 204 {
 					t.Errorf("preflight: %d", a.status)
 				}
-				for _, want := range []string{"Authorization", "Last-Event-ID", "Idempotency-Key", "Content-Type", "Accept-Language"} {
+				for _, want := range []string{"Authorization", "Last-Event-ID", "Idempotency-Key", "Content-Type", "Accept-Language", "baggage", "sentry-trace", "traceparent", "tracestate"} {
 					if (c.allowed != "") != slices.Contains(strings.Split(a.header.Get("Access-Control-Allow-Headers"), ", "), want) {
 						t.Errorf("header %s: %q", want, a.header.Get("Access-Control-Allow-Headers"))
 					}

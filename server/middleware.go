@@ -156,7 +156,9 @@ func (s *Server) harden(c *gin.Context) {
 
 const (
 	allowedMethods = "GET, HEAD, POST, DELETE"
-	allowedHeaders = "Authorization, Last-Event-ID, Idempotency-Key, Content-Type, Accept-Language, Cache-Control, If-None-Match, X-Request-Id"
+	// The last four are what tracing libraries add to every request of a page.
+	allowedHeaders = "Authorization, Last-Event-ID, Idempotency-Key, Content-Type, Accept-Language, Cache-Control, If-None-Match, X-Request-Id, " +
+		"baggage, sentry-trace, traceparent, tracestate"
 	exposedHeaders = "Content-Language, Location, Retry-After, ETag, X-Request-Id, Idempotent-Replayed, Tidings-Replicated, WWW-Authenticate"
 )
 

@@ -12,8 +12,6 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"golang.org/x/time/rate"
-
-	"github.com/tidings/tidings/events"
 )
 
 // A probe is a stream about the way it takes: paced events, each with the time
@@ -124,7 +122,7 @@ func (s *Server) probeStream(c *gin.Context) {
 		return
 	}
 	defer release()
-	st, err := s.streams.admit(c.Request.Context(), Identity{}, events.Topic{})
+	st, err := s.streams.admit(c.Request.Context(), Identity{}, nil)
 	if err != nil {
 		s.fail(c, err)
 		return
@@ -141,7 +139,7 @@ func (s *Server) probeStream(c *gin.Context) {
 	}()
 	p.started = time.Now()
 	p.due = p.started
-	written = s.emitter.emit(raw(c.Writer), st, p)
+	written = s.emitter.emit(raw(c.Writer), c.Request, st, p)
 }
 
 // newProbe reads what is asked for and what has arrived.

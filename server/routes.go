@@ -26,6 +26,7 @@ func (s *Server) routes() http.Handler {
 
 	own := v1.Group("", s.authorize)
 	get(own, "/status", s.statusList)
+	get(own, "/status/stream", s.statusStream)
 	get(own, "/sessions/:session_id/:workload", s.document)
 	get(own, "/sessions/:session_id/:workload/status", s.status)
 	get(own, "/sessions/:session_id/:workload/attempts", s.attempts)

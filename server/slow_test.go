@@ -119,7 +119,7 @@ func TestHTTP2WithoutTLS(t *testing.T) {
 		if got := r.all(t); len(got) != 3 {
 			t.Errorf("got %q", got)
 		}
-		if n := strings.Count(r.raw.String(), ": alive\n\n"); n != 8 {
+		if n := strings.Count(r.raw.String(), ": alive\n"); n != 8 {
 			t.Errorf("%d heartbeats, want 8", n)
 		}
 		if a := h.do(t, "GET", "/api/v1/locales", ""); a.status != 200 {

@@ -18,13 +18,22 @@ import (
 	"github.com/r3labs/sse/v2"
 )
 
-// preamble is a stream's first bytes. The padding is a comment: some readers
-// hold back less than 512 bytes. No blank line follows, because some readers
-// would make an event of a block that has only a retry; the first event's
-// block takes it in.
-func preamble() []byte { return []byte("retry: 2000\n:" + strings.Repeat(" ", 510) + "\n") }
+// No blank line follows what is no event: some readers would make an empty one
+// of a block that has only a retry or a comment. The next event's block takes
+// these lines in.
+const (
+	preamble  = "retry: 2000\n" // a stream's first bytes
+	heartbeat = "alive"         // as a comment: it is no event and has no id
+)
 
-const heartbeat = "alive" // as a comment: it is no event and has no id
+// padding is a comment for readers that hold back the first 512 bytes. Apple's
+// URLSession does, whatever the headers say, and names CFNetwork as its agent.
+func padding(r *http.Request) string {
+	if !strings.Contains(r.UserAgent(), "CFNetwork/") {
+		return ""
+	}
+	return ":" + strings.Repeat(" ", 512-len(preamble)-2) + "\n"
+}
 
 // source is what a stream sends, frame by frame: a feed, or a probe.
 type source interface {
@@ -64,12 +73,12 @@ func newEmitter(log *slog.Logger, heartbeat, timeout time.Duration) *emitter {
 // The order at the end matters. r3labs leaks a goroutine for each stream that
 // is removed under its reader, so the context ends first; that makes ServeHTTP
 // return, and only then the stream goes.
-func (e *emitter) emit(w http.ResponseWriter, st *stream, src source) (written int64) {
+func (e *emitter) emit(w http.ResponseWriter, r *http.Request, st *stream, src source) (written int64) {
 	id := strconv.FormatUint(e.ids.Add(1), 36)
-	out := &response{w: w, rc: http.NewResponseController(w), timeout: e.timeout, fail: st.failed, taken: make(chan struct{}, 1)}
+	out := &response{preamble: preamble + padding(r), w: w, rc: http.NewResponseController(w), timeout: e.timeout, fail: st.failed, taken: make(chan struct{}, 1)}
 	// r3labs gets a request of our making: it would read the client's
 	// Last-Event-ID, and refuse what is not a number.
-	r := (&http.Request{Method: http.MethodGet, URL: &url.URL{RawQuery: "stream=" + id}, Header: http.Header{}}).WithContext(st.ctx)
+	asked := (&http.Request{Method: http.MethodGet, URL: &url.URL{RawQuery: "stream=" + id}, Header: http.Header{}}).WithContext(st.ctx)
 
 	pumped := make(chan struct{})
 	e.server.CreateStream(id)
@@ -78,7 +87,7 @@ func (e *emitter) emit(w http.ResponseWriter, st *stream, src source) (written i
 		defer e.recovered(st)
 		e.pump(st, src, out.taken, func(ev *sse.Event) bool { return e.server.TryPublish(id, ev) })
 	}()
-	e.server.ServeHTTP(out, r) // ends with st.ctx
+	e.server.ServeHTTP(out, asked) // ends with st.ctx
 	<-pumped
 	e.server.RemoveStream(id)
 	out.close(st.why())
@@ -145,11 +154,12 @@ func (e *emitter) next(ctx context.Context, src source) (frame, error) {
 // response is what r3labs writes to. It collects each frame and passes it on
 // in one write with a deadline, in the order id, event, data.
 type response struct {
-	w       http.ResponseWriter
-	rc      *http.ResponseController
-	timeout time.Duration
-	fail    func(*ending) // told once, of a write that failed
-	taken   chan struct{} // told once for each frame taken; has room for one
+	preamble string
+	w        http.ResponseWriter
+	rc       *http.ResponseController
+	timeout  time.Duration
+	fail     func(*ending) // told once, of a write that failed
+	taken    chan struct{} // told once for each frame taken; has room for one
 
 	frame   bytes.Buffer
 	started bool
@@ -182,7 +192,7 @@ func (o *response) Write(b []byte) (int, error) { return o.frame.Write(b) }
 // Flush implements http.Flusher: r3labs calls it after the header and after
 // each frame.
 func (o *response) Flush() {
-	b := preamble()
+	b := []byte(o.preamble)
 	if o.started {
 		b = arrange(o.frame.Bytes())
 	}
@@ -239,11 +249,12 @@ func (o *response) close(e *ending) {
 	if e.retry > 0 {
 		b = fmt.Appendf(b, "retry: %d\n", e.retry.Milliseconds())
 	}
-	o.send(append(b, '\n'))
+	o.send(b)
 }
 
 // arrange puts the event's name before its data, as the contract has it, and
-// drops an id line without an id, which would clear the client's cursor.
+// drops an id line without an id, which would clear the client's cursor, and the
+// blank line after a comment.
 func arrange(frame []byte) []byte {
 	out := make([]byte, 0, len(frame))
 	var data [][]byte
@@ -252,6 +263,7 @@ func arrange(frame []byte) []byte {
 		case bytes.Equal(line, []byte("id: \n")):
 		case bytes.HasPrefix(line, []byte("data: ")):
 			data = append(data, line)
+		case bytes.Equal(line, []byte("\n")) && data == nil:
 		case bytes.Equal(line, []byte("\n")):
 			out = append(out, bytes.Join(data, nil)...)
 			out = append(out, line...)

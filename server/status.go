@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -40,55 +39,48 @@ func (s *Server) status(c *gin.Context) {
 		return
 	}
 	from := cursorOf(c.GetHeader("Last-Event-ID"), c.Query("last_event_id"))
-	if from.known && !follow {
-		done, err := s.nothingLeft(c.Request.Context(), topic, from)
-		if err != nil {
-			s.fail(c, err)
-			return
-		}
-		if done {
-			c.Header("Cache-Control", "no-cache, no-transform")
-			c.Status(http.StatusNoContent)
-			return
-		}
+	ask := events.Ask{Topic: topic}
+	if from.given {
+		ask = events.Ask{Topic: topic, How: events.Resume, Seq: from.place()}
 	}
-	if c.Request.Method == http.MethodHead {
+	s.stream(c, &feed{lang: callOf(c).lang, from: from, follow: follow}, ask)
+}
+
+// stream answers with the status as it changes, of one topic or of many. The
+// entry in the registry is taken before the subscription and released by finish
+// alone.
+func (s *Server) stream(c *gin.Context, f *feed, asks ...events.Ask) {
+	if c.Request.Method == http.MethodHead && (f.many || !f.from.known || f.follow) {
 		streamHeaders(c.Writer.Header())
 		c.Status(http.StatusOK)
 		return
 	}
-	s.stream(c, topic, from, follow)
-}
-
-// nothingLeft tells whether the client has seen the end already. 204 is the one
-// answer that stops every kind of client from asking again.
-func (s *Server) nothingLeft(ctx context.Context, topic events.Topic, from cursor) (bool, error) {
-	last, err := s.o.Hub.Last(ctx, []events.Topic{topic})
-	if err != nil {
-		return false, err
-	}
-	return last[0].Status.Terminal() && last[0].Seq == from.seq, nil
-}
-
-// stream answers with the status as it changes. The entry in the registry is
-// taken before the subscription and released by finish alone.
-func (s *Server) stream(c *gin.Context, topic events.Topic, from cursor, follow bool) {
 	k := callOf(c)
-	st, err := s.streams.admit(c.Request.Context(), k.who, topic)
+	st, err := s.streams.admit(c.Request.Context(), k.who, topicsOf(asks))
 	if err != nil {
 		s.fail(c, err)
 		return
 	}
-	sub, err := s.o.Hub.Subscribe(st.ctx, topic, from.place(), from.given)
-	if err != nil {
+	if f.sub, err = s.o.Hub.Follow(st.ctx, nil, asks...); err != nil {
 		st.release()
 		s.fail(c, err)
 		return
 	}
-	f := &feed{sub: sub, render: s.render, count: s.metrics, topic: topic, form: form{lang: k.lang}, from: from, follow: follow}
+	// 204 is the one answer that stops every kind of client from asking again.
+	if ended := f.sub.Ended() && !f.follow && !f.many; ended || c.Request.Method == http.MethodHead {
+		f.sub.Close()
+		st.release()
+		streamHeaders(c.Writer.Header())
+		if ended {
+			c.Writer.Header().Del("Content-Type")
+			c.Status(http.StatusNoContent)
+		}
+		return
+	}
+	f.render, f.count = s.render, s.metrics
 	k.taken = true
 	finish := func(written int64) {
-		sub.Close()
+		f.sub.Close()
 		st.end(&ending{why: endFault}) // a no-op unless a panic got here first
 		why := st.why().why
 		st.release()
@@ -97,17 +89,25 @@ func (s *Server) stream(c *gin.Context, topic events.Topic, from cursor, follow 
 	}
 	var written int64
 	defer func() { finish(written) }()
-	written = s.emitter.emit(raw(c.Writer), st, f)
+	written = s.emitter.emit(raw(c.Writer), c.Request, st, f)
 	if st.why().why == endCut {
 		panic(http.ErrAbortHandler) // net/http drops the connection in the middle of the answer
 	}
 }
 
-// place is the cursor as the hub takes it. One that is not of our making lies
-// beyond every log, and gets what that gets: the current state, marked as reset.
+func topicsOf(asks []events.Ask) []events.Topic {
+	topics := make([]events.Topic, len(asks))
+	for i, a := range asks {
+		topics[i] = a.Topic
+	}
+	return topics
+}
+
+// place is the cursor as the hub takes it. One that is not of our making is in
+// no log, and gets what that gets: the current state, marked as reset.
 func (c cursor) place() int64 {
-	if c.given && !c.known {
-		return maxCursor
+	if !c.known {
+		return -1
 	}
 	return c.seq
 }
@@ -200,21 +200,42 @@ func wantsJSON(c *gin.Context) (bool, error) {
 	if strings.TrimSpace(accept) == "" {
 		return false, nil
 	}
-	asJSON, asStream := -1.0, -1.0
-	for entry := range strings.SplitSeq(accept, ",") {
-		media, params, _ := strings.Cut(entry, ";")
-		q := quality(params)
-		switch strings.ToLower(strings.TrimSpace(media)) {
-		case "application/json", "application/*":
-			asJSON = max(asJSON, q)
-		case "text/event-stream", "text/*", "*/*":
-			asStream = max(asStream, q)
-		}
-	}
-	if max(asJSON, asStream) <= 0 {
+	asJSON, asStream := accepted(accept, "application", "json"), accepted(accept, "text", "event-stream")
+	if asJSON.quality <= 0 && asStream.quality <= 0 {
 		return false, &problem{code: codeNotAcceptable}
 	}
-	return asJSON > asStream, nil
+	if asJSON.quality != asStream.quality {
+		return asJSON.quality > asStream.quality, nil
+	}
+	return asJSON.specific > asStream.specific, nil
+}
+
+// acceptance is what an Accept header says of one media type.
+type acceptance struct {
+	specific int // of the entry that counts: 3 the type itself, 2 "type/*", 1 "*/*", 0 none
+	quality  float64
+}
+
+// accepted finds the entry that counts, the most specific one (RFC 9110, 12.5.1).
+func accepted(accept, main, sub string) (found acceptance) {
+	for entry := range strings.SplitSeq(accept, ",") {
+		media, params, _ := strings.Cut(entry, ";")
+		a := acceptance{quality: quality(params)}
+		switch strings.ToLower(strings.TrimSpace(media)) {
+		case main + "/" + sub:
+			a.specific = 3
+		case main + "/*":
+			a.specific = 2
+		case "*/*":
+			a.specific = 1
+		default:
+			continue
+		}
+		if a.specific > found.specific || a.specific == found.specific && a.quality > found.quality {
+			found = a
+		}
+	}
+	return found
 }
 
 // quality reads an Accept entry's weight; a broken one counts as none given.

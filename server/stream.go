@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,7 +59,7 @@ type stream struct {
 	end     context.CancelCauseFunc
 	failure atomic.Pointer[ending] // of a write, see failed
 	owner   string
-	topic   events.Topic
+	topics  []events.Topic
 	in      *streams
 	timers  []*time.Timer
 	release func() // gives everything back; safe to call twice
@@ -71,7 +72,7 @@ func newStreams(limit, ownerLimit int, maxAge time.Duration, m *metrics) *stream
 
 // admit makes an entry for a stream of who, or says why there may not be one.
 // The caller releases it.
-func (r *streams) admit(ctx context.Context, who Identity, topic events.Topic) (*stream, error) {
+func (r *streams) admit(ctx context.Context, who Identity, topics []events.Topic) (*stream, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -80,7 +81,7 @@ func (r *streams) admit(ctx context.Context, who Identity, topic events.Topic) (
 	case len(r.open) >= r.limit, who.Owner != "" && r.byOwner[who.Owner] >= r.ownerLimit:
 		return nil, &problem{code: codeTooManyStreams}
 	}
-	st := &stream{owner: who.Owner, topic: topic, in: r}
+	st := &stream{owner: who.Owner, topics: topics, in: r}
 	st.ctx, st.end = context.WithCancelCause(ctx)
 	st.after(spread(r.maxAge), &ending{why: endMaxAge})
 	if !who.Expires.IsZero() {
@@ -136,7 +137,7 @@ func (r *streams) cut(topic events.Topic) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for st := range r.open {
-		if st.topic == topic {
+		if slices.Contains(st.topics, topic) {
 			st.end(&ending{why: endCut})
 			n++
 		}

@@ -143,7 +143,7 @@ func TestI07_AStreamIsNeverCompressed(t *testing.T) {
 			if got := r.header.Get("Content-Encoding"); got != "" {
 				t.Errorf("%s: Content-Encoding %q", encoding, got)
 			}
-			if !strings.HasPrefix(r.raw.String(), "retry: 2000\n:") {
+			if !strings.HasPrefix(r.raw.String(), "retry: 2000\nevent: idle\n") {
 				t.Errorf("%s: %q", encoding, r.raw.String()[:20])
 			}
 		}
@@ -162,11 +162,27 @@ func TestI06_HeadersAgainstProxiesThatHoldBack(t *testing.T) {
 				t.Errorf("%s: %q, want %q", name, got, want)
 			}
 		}
-		if p := preamble(); len(p) != len("retry: 2000\n")+512 {
-			t.Errorf("the first bytes are %d", len(p))
-		}
 		// What there is to send is there before anything else happens.
 		r.want(t, "queued")
+		if !strings.HasPrefix(r.raw.String(), "retry: 2000\nid: ") {
+			t.Errorf("the first bytes are %.30q", r.raw.String())
+		}
+	})
+}
+
+func TestURLSessionIsSentThe512BytesThatItHoldsBack(t *testing.T) {
+	synctestHouse(t, func(t *testing.T, h *house) {
+		for agent, padded := range map[string]bool{
+			"Notes/7 CFNetwork/1568.200.51 Darwin/24.1.0": true,
+			"Mozilla/5.0 (X11; Linux x86_64)":             false,
+		} {
+			r := h.open(t, statusPath, "User-Agent: "+agent)
+			r.want(t, "idle")
+			first, _, _ := strings.Cut(r.raw.String(), "event: ")
+			if (len(first) == 512) != padded || !padded && first != "retry: 2000\n" {
+				t.Errorf("%s: %d bytes before the first event", agent, len(first))
+			}
+		}
 	})
 }
 
@@ -178,7 +194,7 @@ func TestAStreamIsClosedAtItsMaximumAgeSpread(t *testing.T) {
 		for range n {
 			r := h.open(t, statusPath)
 			go func() {
-				if got := r.all(t); !slices.Equal(got, []string{"idle"}) || !strings.HasSuffix(r.raw.String(), ": max_age\n\n") {
+				if got := r.all(t); !slices.Equal(got, []string{"idle"}) || !strings.HasSuffix(r.raw.String(), ": max_age\n") {
 					t.Errorf("%q", got)
 				}
 				ages <- time.Since(start)
