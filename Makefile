@@ -58,10 +58,11 @@ bench: tools ## the figures: latency, throughput, extra calls, on a real Redis
 	$(GO) test -run '^$$' -bench . ./events ./jobs ./jobs/gate
 	$(GO) run ./cmd/tidings drill --row amplification
 
-lint: ## formatting, vet, staticcheck and a tidy go.mod
+lint: ## formatting, vet, staticcheck, known vulnerabilities and a tidy go.mod
 	@files=$$(gofmt -l .); if [ -n "$$files" ]; then printf 'gofmt these files:\n%s\n' "$$files" >&2; exit 1; fi
 	$(GO) vet -tags slow,bench ./...
 	$(GO) tool staticcheck -tags slow,bench ./...
+	$(GO) run ./cmd/vulncheck
 	$(GO) mod tidy -diff
 
 # The providers' target is left to its seeds, which test-go runs: to compile the

@@ -98,7 +98,8 @@ func below() map[string][]string {
 		"jobs/gate":           {"jobs/retry"},
 		"jobs":                {"events", "jobs/model", "jobs/retry", "jobs/gate"},
 		"server":              {"events", "locales", "jobs", "jobs/model", "jobs/gate"}, // the last two for the types of inputs and orders
-		"cmd/tidings/drill":   {},                                                       // it sees the product from outside
+		"cmd/vulncheck":       {},
+		"cmd/tidings/drill":   {}, // it sees the product from outside
 		"cmd/tidings":         {"cmd/tidings/drill", "events", "locales", "jobs", "jobs/model", "jobs/retry", "jobs/gate", "server", "jobs/model/provider"},
 	}
 }
