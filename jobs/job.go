@@ -63,7 +63,7 @@ func (in Input) leastTokens() (n int64) {
 
 func blank(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool {
-		return !unicode.IsSpace(r) && !unicode.IsControl(r) && !unicode.Is(unicode.Cf, r)
+		return !unicode.IsSpace(r) && !unseen(r)
 	}) < 0
 }
 

@@ -52,7 +52,7 @@ func newAnnex(t *testing.T, change func(*retry.Settings)) *annex {
 		MaxRetry: 24, Timeout: func(string) time.Duration { return time.Hour }, Grace: time.Second, Log: quiet})
 	log := events.NewRedisLog(c, time.Hour)
 	hub := events.NewHub(log, events.HubOptions{})
-	o, err := jobs.NewOutside(jobs.OutsideOptions{Store: store, Queue: queue, Settings: s, Workloads: []string{"summary"}, Gate: gate.New(c, wide()), Waiting: 10, Log: quiet})
+	o, err := jobs.NewOutside(jobs.OutsideOptions{Store: store, Queue: queue, Settings: s, Workloads: []string{"summary", "classification"}, Gate: gate.New(c, wide()), Waiting: 10, Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func newAnnex(t *testing.T, change func(*retry.Settings)) *annex {
 	}
 	t.Cleanup(func() { stop(); queue.Stop(); end(); parts.Wait() })
 	return &annex{T: t, client: c, store: store, queue: queue, log: log, outside: o, topic: events.NewTopic("", "s-1", "summary"),
-		service: jobs.NewService(jobs.ServiceOptions{Store: store, Queue: queue, Settings: s, Outside: jobs.Routes{"summary"},
+		service: jobs.NewService(jobs.ServiceOptions{Store: store, Queue: queue, Settings: s, Outside: jobs.Routes{"summary", "classification"},
 			Limits: jobs.Limits{OpenJobs: 100, InputBytes: 1 << 20}, Dependency: "outside", Log: quiet})}
 }
 
@@ -81,7 +81,7 @@ func (a *annex) submit() string {
 
 func (a *annex) claim() (*jobs.Assignment, jobs.Report) {
 	a.Helper()
-	got, err := a.outside.Claim(a.Context(), "w1", []string{"summary"}, 20*time.Second)
+	got, err := a.outside.Claim(a.Context(), "w1", []string{"summary", "classification"}, 20*time.Second)
 	if err != nil || got == nil {
 		a.Fatalf("claim: %+v %v", got, err)
 	}

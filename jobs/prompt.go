@@ -5,11 +5,9 @@ import (
 	"embed"
 	"encoding/hex"
 	"fmt"
-	"regexp"
 	"strings"
 	"sync"
 	"text/template"
-	"unicode"
 
 	"github.com/tidings/tidings/events"
 	"github.com/tidings/tidings/jobs/model"
@@ -97,25 +95,6 @@ func transcript(in Input) string {
 		}
 	}
 	return b.String()
-}
-
-// ourTags are what looks like the delimiters, in whatever spelling.
-var ourTags = regexp.MustCompile(`(?i)<(\s*/?\s*record)`)
-
-// plainText makes every line break a newline and takes out what nobody sees: a
-// reader of the transcript would not know of orders in it, a model would.
-func plainText(s string) string {
-	s = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\v", "\n", "\f", "\n", "\u0085", "\n", "\u2028", "\n", "\u2029", "\n").Replace(s)
-	s = strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return r
-		case unicode.IsControl(r), 0xE0000 <= r && r <= 0xE007F: // the latter spell ASCII without a glyph
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s, "\uFFFD"))
-	return ourTags.ReplaceAllString(s, "‹$1")
 }
 
 // languageName tells a model the language to write in: small ones know names

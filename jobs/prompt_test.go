@@ -264,6 +264,19 @@ func TestSchemaCheck(t *testing.T) {
 		{"classification", `{"label":"L","confidence":0.5}`, true},
 		{"classification", `{"label":"L","confidence":1.5}`, false},
 		{"classification", `{"label":"L","confidence":"high"}`, false},
+		// What readers may read differently, or the validator cannot take.
+		{"classification", `{"label":"L","confidence":1e2000000}`, false},
+		{"classification", `{"label":"L","confidence":-1e400}`, false},
+		{"classification", `{"label":"L","confidence":1e-2000000}`, true}, // 0 to everybody
+		{"classification", `{"label":"L","confidence":2,"confidence":0.5}`, false},
+		{"classification", `{"label":"L","l\u0061bel":"` + secret + `","confidence":0.5}`, false},
+		{"classification", `{"label":"\ud83d","confidence":0.5}`, false},
+		{"classification", `{"label":"\ude00\ud83d","confidence":0.5}`, false},
+		{"classification", `{"label":"\ud83d\ude00","confidence":0.5}`, true},
+		{"classification", "{\"label\":\"\xff\",\"confidence\":0.5}", false},
+		{"classification", `{"label":"L","confidence":0.5}{}`, false},
+		{"summary", strings.Repeat("[", 1<<20), false},
+		{"no such workload", `{}`, false}, // a nil schema panics
 	} {
 		err := all.check(c.workload, json.RawMessage(c.content))
 		if (err == nil) != c.good {
