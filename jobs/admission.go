@@ -2,12 +2,15 @@ package jobs
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
 	"time"
 
 	"github.com/tidings/tidings/events"
+	"github.com/tidings/tidings/jobs/gate"
 	"github.com/tidings/tidings/jobs/retry"
 )
 
@@ -16,13 +19,12 @@ type Limits struct {
 	// OpenJobs is how many jobs may be open at once; more are refused with
 	// queue_full (TIDINGS_QUEUE_LIMIT).
 	OpenJobs int
-	// InputBytes is how much the inputs of open and failed jobs may take
-	// together; more is refused with queue_full (TIDINGS_INPUT_BYTES).
+	// InputBytes is how much the inputs of open and failed jobs may take together
+	// (TIDINGS_INPUT_BYTES). The oldest inputs of failed jobs make way for new ones;
+	// what does not fit beside those of open jobs is refused with queue_full.
 	InputBytes int64
-	// OwnerJobs is how many jobs of one owner may be open at once; more are
-	// refused with too_many_live_jobs (TIDINGS_OWNER_JOBS). 0: as many as there is
-	// room for.
-	OwnerJobs int
+	// Owner bounds each owner beside that; its zero value bounds nobody.
+	Owner OwnerLimits
 	// Slots is how many jobs the fleet can work on at the same time at most,
 	// however many processes it has: the calls that its gate lets through
 	// (TIDINGS_MODEL_CONCURRENCY). 0: all that the processes offer.
@@ -31,6 +33,47 @@ type Limits struct {
 	// longer, or longer than its workload's MaxInputTokens, is refused with
 	// input_too_long.
 	Window int64
+}
+
+// OwnerLimits bound one owner, so that nobody can stop everybody else. What is 0
+// bounds nothing.
+type OwnerLimits struct {
+	// Jobs is how many jobs may be open at once; more are refused with
+	// too_many_live_jobs (TIDINGS_OWNER_JOBS).
+	Jobs int
+	// InputBytes is how much the inputs of open and failed jobs may take together.
+	// The owner's oldest failed ones make way; what does not fit beside those of open
+	// jobs is refused with too_many_live_jobs.
+	InputBytes int64
+	// Starts is how many jobs may start, however they end; a further Idempotency-Key
+	// of a live job counts as one. More are refused with too_often.
+	Starts Rate
+	// Retries is how many of them may be manual retries, whose first calls share a
+	// small reserve; more are refused with too_often.
+	Retries Rate
+}
+
+// OwnerShare are the limits of an owner who may have so many open jobs and start so
+// many in a minute, in a fleet with these limits and this gate.
+func OwnerShare(open, perMinute int, l Limits, g gate.Settings) OwnerLimits {
+	// An eighth of the bytes: one owner alone, or two or three, leave most of them to
+	// others. But a single input is always taken, and as JSON it may have six times
+	// the bytes of its request.
+	const share, leastBytes = 8, 8 << 20
+	// Two fifths of the manual retries, as fast as they come and in reserve.
+	const ofRetries = 0.4
+	burst, perSecond := g.ManualRetries()
+	return OwnerLimits{
+		Jobs: open, InputBytes: max(l.InputBytes/share, leastBytes),
+		Starts:  Rate{Burst: open, Every: time.Minute / time.Duration(perMinute)},
+		Retries: Rate{Burst: max(1, int(burst*ofRetries)), Every: time.Duration(float64(time.Second) / (perSecond * ofRetries))},
+	}
+}
+
+// Rate allows Burst at once and one more Every so often. No Burst: as many as come.
+type Rate struct {
+	Burst int
+	Every time.Duration // at least 1 ms
 }
 
 // The estimate of whether a job can be done in time (docs/retries.md). A mean is
@@ -52,12 +95,15 @@ const (
 	noRoom      = "queue_full"
 	noInputRoom = "input_bytes"
 	ownerFull   = "owner_jobs"
+	ownerInputs = "owner_bytes"
+	ownerStarts = "owner_starts"
+	ownerTaps   = "owner_retries"
 	tooLate     = "deadline"
 	tooLong     = "input_too_long"
 )
 
 func indexKeys() []string {
-	keys := []string{"index", "inputs", "sizes", "bytes", "live", "pace", "slots"}
+	keys := []string{"index", "inputs", "sizes", "bytes", "live", "pace", "slots", "failed", "used"}
 	for i, k := range keys {
 		keys[i] = "tidings:{open}:" + k
 	}
@@ -67,7 +113,8 @@ func indexKeys() []string {
 // admission is the answer to admit.
 type admission struct {
 	refused    string        // why; "" when it was taken in
-	wait       time.Duration // until there is room, as far as known
+	wait       time.Duration // until it is worth asking again
+	gone       []string      // members of the index whose inputs made way
 	replicated bool
 }
 
@@ -79,6 +126,7 @@ type place struct {
 	within time.Duration // in which it has to be done; 0: whenever
 	hold   time.Duration // after which its input is forgotten at the latest
 	after  string        // the failed job whose input it takes over; "": none
+	retry  bool          // by hand
 }
 
 // admit takes a job into the index, if the limits allow it.
@@ -87,8 +135,15 @@ func (s *Store) admit(ctx context.Context, p place, l Limits) (admission, error)
 	if p.after != "" {
 		after = member(p.topic, p.after)
 	}
-	reply, replicated, err := s.exec(ctx, "admit", indexKeys(), member(p.topic, p.job), p.bytes, l.OpenJobs, l.InputBytes,
-		ms(s.CheckEvery), ms(p.hold), l.OwnerJobs, ms(p.within), l.Slots, lookBack, after)
+	rate := func(r Rate) args { return args{"burst": r.Burst, "every_ms": ms(r.Every)} }
+	ask, err := json.Marshal(args{"bytes": p.bytes, "check_ms": ms(s.CheckEvery), "hold_ms": ms(p.hold), "within_ms": ms(p.within),
+		"enough": lookBack, "after": after, "retry": p.retry,
+		"jobs": l.OpenJobs, "input_bytes": l.InputBytes, "slots": l.Slots, "owner_jobs": l.Owner.Jobs, "owner_bytes": l.Owner.InputBytes,
+		"starts": rate(l.Owner.Starts), "retries": rate(l.Owner.Retries)})
+	if err != nil {
+		return admission{}, fmt.Errorf("jobs: admit: %w", err)
+	}
+	reply, replicated, err := s.exec(ctx, "admit", indexKeys(), member(p.topic, p.job), ask)
 	if err != nil {
 		return admission{}, storageError("admit", err)
 	}
@@ -97,21 +152,35 @@ func (s *Store) admit(ctx context.Context, p place, l Limits) (admission, error)
 		return admission{}, fmt.Errorf("jobs: admit answered %T", reply)
 	}
 	a := admission{replicated: replicated}
-	switch list[0] {
-	case int64(1):
-	case int64(0):
-		a.refused, a.wait = noRoom, queueFullRetry
-	case int64(-1):
-		a.refused, a.wait = noInputRoom, queueFullRetry
-	case int64(-2):
-		a.refused, a.wait = ownerFull, ownerFullRetry
-	case int64(-3):
-		late, _ := list[2].(int64)
-		a.refused, a.wait = tooLate, time.Duration(late)*time.Millisecond
-	default:
-		return admission{}, fmt.Errorf("jobs: admit answered %v", list[0])
+	a.refused, _ = list[0].(string)
+	wait, _ := list[1].(int64)
+	a.wait = time.Duration(wait) * time.Millisecond
+	for _, m := range list[2:] {
+		text, _ := m.(string)
+		a.gone = append(a.gone, text)
+	}
+	// How soon an open job ends is a mean at best.
+	switch a.refused {
+	case noRoom, noInputRoom:
+		a.wait = max(a.wait, queueFullRetry)
+	case ownerFull, ownerInputs:
+		a.wait = max(a.wait, ownerFullRetry)
 	}
 	return a, nil
+}
+
+// makeWay deletes the inputs of failed jobs that the index counts no more. What a
+// failure leaves goes when its time is over.
+func (s *Store) makeWay(ctx context.Context, members []string) error {
+	var errs []error
+	for _, m := range members {
+		t, job, err := parseMember(m)
+		if err == nil {
+			_, _, err = s.run(ctx, "forget", t, args{"job": job}, nil)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // leave takes a job out of the index; keep is how long its input stays, worked
@@ -123,7 +192,21 @@ func (s *Store) leave(ctx context.Context, t events.Topic, job string, keep, wor
 			return err
 		}
 	}
-	err := s.verbs["leave"].Run(ctx, s.client, indexKeys(), member(t, job), ms(keep), ms(worked), lookBack, ms(paceKeep)).Err()
+	return s.out(ctx, t, job, keep, worked, 0, 0)
+}
+
+// withdraw takes a job out of the index that was never stored, and gives its owner's
+// rates back what it took of them.
+func (s *Store) withdraw(ctx context.Context, p place, l OwnerLimits) error {
+	if !p.retry {
+		l.Retries.Every = 0
+	}
+	return s.out(ctx, p.topic, p.job, 0, 0, l.Starts.Every, l.Retries.Every)
+}
+
+func (s *Store) out(ctx context.Context, t events.Topic, job string, keep, worked, starts, retries time.Duration) error {
+	err := s.verbs["leave"].Run(ctx, s.client, indexKeys(), member(t, job), ms(keep), ms(worked), lookBack, ms(paceKeep),
+		ms(starts), ms(retries)).Err()
 	if err != nil {
 		return storageError("leave", err)
 	}
@@ -151,8 +234,8 @@ func (s *Store) due(ctx context.Context, most int, process string, slots int) (d
 	return dueChecks{fromMS(number(r[0])), r[1:]}, nil
 }
 
-// queueFullRetry is what a refused caller is told to wait: about the time in
-// which a running job makes room. An owner's own jobs take longer to end.
+// queueFullRetry is what a refused caller is told to wait at least: about the time
+// in which a running job makes room. An owner's own jobs take longer to end.
 const (
 	queueFullRetry = 5 * time.Second
 	ownerFullRetry = 10 * time.Second
@@ -162,24 +245,46 @@ const (
 func refusal(a admission) *Refusal {
 	code := CodeQueueFull
 	switch a.refused {
-	case ownerFull:
+	case ownerFull, ownerInputs:
 		code = CodeTooManyLiveJobs
+	case ownerStarts, ownerTaps:
+		code = CodeTooOften
 	case tooLate:
 		code = CodeAdmissionDenied
 	}
 	return &Refusal{Code: code, RetryAfter: a.wait}
 }
 
+// place is what a new job of a topic asks of the index.
+func (s *Service) place(t events.Topic, w Workload, job string, bytes int) place {
+	deadline := s.Settings.DeadlineFor(w.Long)
+	return place{topic: t, job: job, bytes: bytes, within: deadline - s.Settings.Saving, hold: deadline + s.Store.keep.Input}
+}
+
 // admit takes a job in or answers with a *Refusal. Who hands that on counts it:
-// some who are refused repeat what is known, and are answered after all. after is
-// the failed job that this one follows, with its input; "" for none.
-func (s *Service) admit(ctx context.Context, t events.Topic, job, after string, bytes int, deadline time.Duration) (admission, error) {
-	p := place{topic: t, job: job, after: after, bytes: bytes, within: deadline - s.Settings.Saving, hold: deadline + s.Store.keep.Input}
+// some who are refused repeat what is known, and are answered after all.
+func (s *Service) admit(ctx context.Context, p place) (admission, error) {
 	got, err := repeat(ctx, func() (admission, error) { return s.Store.admit(ctx, p, s.Limits) })
-	if err == nil && got.refused != "" {
-		err = refusal(got)
+	if err != nil {
+		return got, err
 	}
-	return got, err
+	if len(got.gone) > 0 {
+		s.Log.InfoContext(ctx, "inputs of failed jobs made way for newer ones", "count", len(got.gone))
+		if err := s.Store.makeWay(context.WithoutCancel(ctx), got.gone); err != nil {
+			s.Log.WarnContext(ctx, "inputs that made way are stored until their time is over", "error", err)
+		}
+	}
+	if got.refused != "" {
+		return got, refusal(got)
+	}
+	return got, nil
+}
+
+// withdraw is best effort, as leave.
+func (s *Service) withdraw(ctx context.Context, p place) {
+	if err := s.Store.withdraw(ctx, p, s.Limits.Owner); err != nil {
+		s.Log.WarnContext(ctx, "a job stays in the index until the rescuer drops it", "job", p.job, "error", err)
+	}
 }
 
 // refused counts a refusal for want of room; nothing if a is none.

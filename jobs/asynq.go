@@ -114,13 +114,25 @@ func (q *Asynq) RunNow(ctx context.Context, t Task) error {
 	return queueError("run", refused)
 }
 
-// Delete implements Queue.
-func (q *Asynq) Delete(_ context.Context, t Task) error {
-	err := q.inspector.DeleteTask(t.Queue, t.ID())
-	if errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound) {
-		return nil
+// Delete implements Queue. Asynq refuses to delete an active task with an error that
+// cannot be told from others, and a task that moves with another, so its state is
+// asked again.
+func (q *Asynq) Delete(ctx context.Context, t Task) error {
+	var refused error
+	for range 3 {
+		refused = q.inspector.DeleteTask(t.Queue, t.ID())
+		if refused == nil || errors.Is(refused, asynq.ErrTaskNotFound) || errors.Is(refused, asynq.ErrQueueNotFound) {
+			return nil
+		}
+		states, err := q.States(ctx, []Task{t})
+		switch {
+		case err != nil:
+			return err
+		case states[0] == TaskActive:
+			return nil
+		}
 	}
-	return queueError("delete", err)
+	return queueError("delete", refused)
 }
 
 // States implements Queue. Asynq's inspector takes two round trips a task and

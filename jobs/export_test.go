@@ -33,7 +33,7 @@ func Counted(ctx context.Context, c redis.UniversalClient) (open, bytes int64, e
 	if open, err = c.ZCard(ctx, keys[0]).Result(); err != nil {
 		return 0, 0, err
 	}
-	bytes, err = c.Get(ctx, keys[3]).Int64()
+	bytes, err = c.HGet(ctx, keys[3], "*").Int64()
 	if err == redis.Nil {
 		err = nil
 	}

@@ -146,7 +146,7 @@ type OpenJob struct {
 // Open counts the open jobs and names at most that many of them, in no order.
 func (o *Operators) Open(ctx context.Context, most int) (Open, error) {
 	keys, pipe := indexKeys(), o.Store.client.Pipeline()
-	count, bytes := pipe.ZCard(ctx, keys[0]), pipe.Get(ctx, keys[3])
+	count, bytes := pipe.ZCard(ctx, keys[0]), pipe.HGet(ctx, keys[3], "*")
 	var members *redis.StringSliceCmd
 	if most > 0 {
 		members = pipe.ZRange(ctx, keys[0], 0, int64(most)-1)

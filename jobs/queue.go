@@ -47,7 +47,7 @@ type Queue interface {
 	// RunNow starts a waiting task without its wait. Success when the task is
 	// already on its way; ErrTaskGone when the queue does not know it.
 	RunNow(ctx context.Context, t Task) error
-	// Delete forgets a task that is not active. No error when it is missing.
+	// Delete forgets a task that is not active. No error when it is missing or active.
 	Delete(ctx context.Context, t Task) error
 	// States tells where the queue has each of the tasks, in one round trip.
 	States(ctx context.Context, tasks []Task) ([]TaskState, error)

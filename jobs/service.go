@@ -84,10 +84,13 @@ func (s *Service) Submit(ctx context.Context, r Submit) (Accepted, error) {
 		return Accepted{}, err
 	}
 	job, since := ulid.Make().String(), time.Now()
-	entry, err := s.admit(ctx, r.Topic, job, "", len(input), s.Settings.DeadlineFor(w.Long))
+	p := s.place(r.Topic, w, job, len(input))
+	entry, err := s.admit(ctx, p)
 	if err != nil {
-		// A key or a job that is known is answered also when there is no room.
-		if a, known := s.known(ctx, r); known {
+		// A key or a job that is known is answered also when there is no room. But who
+		// starts too much gets no further key of a live job stored, nor an answer that
+		// would not be repeated.
+		if a, known := s.known(ctx, r); known && (a.Replayed || r.IdempotencyKey == "" || entry.refused != ownerStarts) {
 			return a, nil
 		}
 		s.refused(r.Topic, job, entry)
@@ -114,13 +117,16 @@ func (s *Service) Submit(ctx context.Context, r Submit) (Accepted, error) {
 	if got.Code == "created" {
 		unsafe = unsafe || !safe
 		s.stay(ctx, r.Topic, job, len(input), since)
+	} else if got.Code == "live" && r.IdempotencyKey != "" {
+		s.leave(ctx, r.Topic, job, 0) // its key is stored and counts
 	} else {
-		s.leave(ctx, r.Topic, job, 0)
+		s.withdraw(ctx, p)
 	}
 	switch got.Code {
 	case "created":
 		s.Metrics.admitted(job, w.Name, false)
 		if got.Replaced != "" {
+			s.discard(ctx, Task{Topic: r.Topic, JobID: got.Replaced, Run: got.Run, Queue: queueOf(got.Queue, w)})
 			s.leave(ctx, r.Topic, got.Replaced, 0)
 			s.Metrics.ended(got.Replaced, w.Name, events.OutcomeFailed, events.Cancelled)
 		}
@@ -181,6 +187,7 @@ func (s *Service) Retry(ctx context.Context, topic events.Topic) (Accepted, erro
 		return Accepted{}, err
 	}
 	// Only an ended job needs room for a new one; the script decides.
+	var p place
 	job, admitted, safe, size, since := ulid.Make().String(), false, true, 0, time.Now()
 	if last.Status == events.Failed && last.CanRetry {
 		n, err := s.Store.client.StrLen(ctx, topic.Key("input")).Result()
@@ -188,12 +195,18 @@ func (s *Service) Retry(ctx context.Context, topic events.Topic) (Accepted, erro
 			return Accepted{}, storageError("retry", err)
 		}
 		size = int(n)
-		entry, err := s.admit(ctx, topic, job, last.JobID, size, s.Settings.DeadlineFor(w.Long))
+		p = s.place(topic, w, job, size)
+		p.after, p.retry = last.JobID, true
+		entry, err := s.admit(ctx, p)
 		if err != nil {
-			s.refused(topic, job, entry)
-			return Accepted{}, err
+			// Another tap may have made the job meanwhile, and this one is answered with it.
+			if _, now, lost := s.Store.look(ctx, topic); lost != nil || now.JobID == last.JobID {
+				s.refused(topic, job, entry)
+				return Accepted{}, err
+			}
+		} else {
+			admitted, safe = true, entry.replicated
 		}
-		admitted, safe = true, entry.replicated
 	}
 	got, err := repeat(ctx, func() (answer, error) {
 		got, _, err := s.Store.run(ctx, "retry", topic, s.plan(w, job), nil)
@@ -206,7 +219,7 @@ func (s *Service) Retry(ctx context.Context, topic events.Topic) (Accepted, erro
 		return Accepted{}, err
 	}
 	if admitted && got.Code != "created" {
-		s.leave(ctx, topic, job, 0)
+		s.withdraw(ctx, p)
 	}
 	wait := time.Duration(got.At-got.Now) * time.Millisecond
 	switch got.Code {
@@ -256,6 +269,8 @@ func (s *Service) Cancel(ctx context.Context, topic events.Topic) (Accepted, err
 	case got.Code == "unknown":
 		return Accepted{}, &Refusal{Code: CodeNotFound}
 	case got.Code == "cancelled":
+		w, _ := WorkloadNamed(topic.Workload)
+		s.discard(ctx, Task{Topic: topic, JobID: got.JobID, Run: got.Run, Queue: queueOf(got.Queue, w)})
 		s.leave(ctx, topic, got.JobID, 0)
 		s.Metrics.ended(got.JobID, topic.Workload, events.OutcomeFailed, events.Cancelled)
 		s.Log.InfoContext(ctx, "job cancelled", "job", got.JobID, "workload", topic.Workload)
@@ -283,6 +298,14 @@ func (s *Service) Attempts(ctx context.Context, topic events.Topic) (Ledger, err
 func (s *Service) leave(ctx context.Context, t events.Topic, job string, keep time.Duration) {
 	if err := s.Store.leave(ctx, t, job, keep, 0); err != nil {
 		s.Log.WarnContext(ctx, "a job stays in the index until the rescuer drops it", "job", job, "error", err)
+	}
+}
+
+// discard takes a task out of the queue whose job was ended, unless a worker has it
+// already. It is best effort: a worker drops it.
+func (s *Service) discard(ctx context.Context, t Task) {
+	if err := s.Queue.Delete(ctx, t); err != nil {
+		s.Log.WarnContext(ctx, "the task of an ended job waits for a worker to drop it", "job", t.JobID, "run", t.Run, "error", err)
 	}
 }
 

@@ -61,19 +61,23 @@ func NewStore(client redis.UniversalClient, keep Keep) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, verb := range []string{"submit", "retry", "cancel", "claim", "reserve", "pause", "renew", "settle", "account", "rescue", "resolve"} {
+	for _, verb := range []string{"submit", "retry", "cancel", "claim", "reserve", "pause", "renew", "settle", "account", "rescue", "resolve", "forget"} {
 		body, err := text(verb)
 		if err != nil {
 			return nil, err
 		}
 		s.verbs[verb] = redis.NewScript(events.Lua() + "\n" + record + "\n" + body)
 	}
+	index, err := text("index")
+	if err != nil {
+		return nil, err
+	}
 	for _, verb := range []string{"admit", "leave", "due"} {
 		body, err := text(verb)
 		if err != nil {
 			return nil, err
 		}
-		s.verbs[verb] = redis.NewScript(body)
+		s.verbs[verb] = redis.NewScript(index + "\n" + body)
 	}
 	return s, nil
 }

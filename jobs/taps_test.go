@@ -24,6 +24,7 @@ type lostQueue struct{ Queue }
 
 func (lostQueue) Enqueue(context.Context, Task, time.Time) error { return events.ErrUnavailable }
 func (lostQueue) RunNow(context.Context, Task) error             { return events.ErrUnavailable }
+func (lostQueue) Delete(context.Context, Task) error             { return events.ErrUnavailable }
 
 // TestI94_S4_45_ParallelTapsMakeOneJob: 20 taps at once, by submit with and without a
 // key, and by retry.

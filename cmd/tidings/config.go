@@ -85,7 +85,8 @@ type settings struct {
 	QueuePoll   time.Duration `group:"Workers" env:"TIDINGS_QUEUE_POLL" type:"span" from:"1ms" to:"10s" default:"5ms" help:"How often an idle process looks for jobs. From ten processes up take 20ms. dev takes 50ms unless it is set."`
 	QueueLimit  int           `group:"Workers" env:"TIDINGS_QUEUE_LIMIT" type:"whole" from:"1" to:"10000000" default:"1000" help:"Open jobs of all processes together. Further submits are refused."`
 	OwnerJobs   int           `group:"Workers" env:"TIDINGS_OWNER_JOBS" type:"whole" from:"1" to:"10000000" default:"100" help:"Open jobs of one owner in all processes together, unless TIDINGS_AUTH is off. Further submits are refused."`
-	InputBytes  int           `group:"Workers" env:"TIDINGS_INPUT_BYTES" type:"whole" from:"1048576" to:"1099511627776" default:"268435456" help:"Bytes that the inputs of open and failed jobs may take together. Further submits are refused."`
+	OwnerStarts int           `group:"Workers" env:"TIDINGS_OWNER_STARTS" type:"whole" from:"1" to:"60000" default:"60" help:"Jobs that one owner may start in a minute, replaced and cancelled ones too, after as many as may be open at once. Not with TIDINGS_AUTH off."`
+	InputBytes  int           `group:"Workers" env:"TIDINGS_INPUT_BYTES" type:"whole" from:"1048576" to:"1099511627776" default:"268435456" help:"Bytes that the inputs of open and failed jobs may take together. The oldest of failed jobs make way; what does not fit beside those of open jobs is refused."`
 	Lease       time.Duration `group:"Workers" env:"TIDINGS_LEASE" type:"span" from:"100ms" to:"1m" default:"15s" help:"How long a silent worker keeps its job. Renewed at a third of it."`
 	Outside     []string      `group:"Workers" env:"TIDINGS_OUTSIDE" placeholder:"WORKLOAD" help:"Workloads that workers in other programs do, with commas between them. The same in every process."`
 

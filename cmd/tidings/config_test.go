@@ -259,7 +259,7 @@ func TestLimitsOfASubmit(t *testing.T) {
 		}
 		s := line.settings(mode)
 		calls := model.NewRetrying(model.NewLocal(), s.retry, func() float64 { return 0 })
-		if l := limits(s, calls); l.OwnerJobs != want || l.Slots != 9 || l.OpenJobs != 1000 || l.Window != 0 {
+		if l := limits(s, calls); l.Owner.Jobs != want || l.Owner.Starts.Burst != want || (l.Owner.Retries.Burst > 0) != (want > 0) || l.Slots != 9 || l.OpenJobs != 1000 || l.Window != 0 {
 			t.Errorf("%s: %+v", auth, l)
 		}
 		if slots("serve", s) != 0 || slots("work", s) != 5 || slots("all", s) != 5 {

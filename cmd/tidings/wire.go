@@ -178,12 +178,11 @@ func build(mode string, s *settings, stderr io.Writer) (p *parts, err error) {
 }
 
 // limits are what the API takes in. Where everybody is the same owner, the fleet's
-// limit is the owner's.
+// limits are the owner's.
 func limits(s *settings, calls *model.Retrying) jobs.Limits {
-	l := jobs.Limits{OpenJobs: s.QueueLimit, InputBytes: int64(s.InputBytes), OwnerJobs: s.OwnerJobs,
-		Slots: s.ModelConcurrency, Window: calls.Window()}
-	if s.Auth == "off" {
-		l.OwnerJobs = 0
+	l := jobs.Limits{OpenJobs: s.QueueLimit, InputBytes: int64(s.InputBytes), Slots: s.ModelConcurrency, Window: calls.Window()}
+	if s.Auth != "off" {
+		l.Owner = jobs.OwnerShare(s.OwnerJobs, s.OwnerStarts, l, s.gate)
 	}
 	return l
 }

@@ -76,6 +76,12 @@ func Defaults() Settings {
 	}
 }
 
+// ManualRetries is the reserve of manual retries: what it holds at most, and what a
+// second alone adds to it.
+func (s Settings) ManualRetries() (burst, perSecond float64) {
+	return s.ManualShare * float64(s.RetryBurst), s.ManualShare * s.RetryPerSecond
+}
+
 // Check refuses settings outside their bounds. The message of each says what to
 // change; all that apply are joined.
 func (s Settings) Check() error {

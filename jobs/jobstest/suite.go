@@ -295,7 +295,17 @@ func (b *bench) ran() {
 }
 
 func (b *bench) delete() {
+	b.hold = make(chan struct{})
 	b.start()
+	active := b.task()
+	b.enqueue(active, time.Time{})
+	b.becomes(active, jobs.TaskActive)
+	if err := b.q.Delete(b.Context(), active); err != nil {
+		b.Errorf("deleting an active task: %v", err)
+	}
+	close(b.hold)
+	b.arrives()
+	b.becomes(active, jobs.TaskDone)
 	t := b.task()
 	if err := b.q.Delete(b.Context(), t); err != nil {
 		b.Errorf("deleting an unknown task: %v", err)

@@ -1,57 +1,115 @@
--- admit takes a job into the index of open jobs, if there is room. The index
--- cannot overshoot: this is the one place where it grows. Safe to repeat.
--- KEYS 1 index (scored by the next check)  2 inputs (scored by their end)  3 sizes (hash)  4 sum of sizes
---      5 live (hash: an owner, or / and a workload, to its open jobs)
---      6 pace (hash: a workload to the mean ms that its jobs hold a slot, # and it to how many were seen)
---      7 slots (sorted set: process:slots, scored by when it is taken for gone)
--- ARGV 1 member  2 bytes of its input  3 limit of jobs  4 limit of bytes  5 ms until the first check
---      6 ms until the input is forgotten at the latest  7 limit of the owner's jobs, 0: none
---      8 ms in which it has to be done, 0: whenever  9 slots that can be busy at the same time at most, 0: all
---     10 how many jobs of a workload must have been seen before its mean says anything
---     11 the failed job's member whose input this one takes over, or empty: it is counted already
--- -> {1 admitted | 0 full | -1 inputs full | -2 the owner has too many | -3 it would not be done in time,
---     jobs now, ms after which there is room (-3)}
-local t = redis.call('TIME')
-local now = tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
-local open = redis.call('ZCARD', KEYS[1])
-if redis.call('ZSCORE', KEYS[1], ARGV[1]) then return {1, open} end
-if open >= tonumber(ARGV[3]) then return {0, open} end
-local sum = tonumber(redis.call('GET', KEYS[4]) or '0')
-if ARGV[11] ~= '' then sum = sum - tonumber(redis.call('HGET', KEYS[3], ARGV[11]) or '0') end
-if sum + tonumber(ARGV[2]) > tonumber(ARGV[4]) then return {-1, open} end
-local owner, workload = string.match(ARGV[1], '^([^/]+)/[^/]+/([^/]+)/')
-local most = tonumber(ARGV[7])
-if most > 0 and tonumber(redis.call('HGET', KEYS[5], owner) or '0') >= most then return {-2, open} end
+-- admit takes a job into the index of open jobs, if the limits allow it. The index cannot overshoot: this is the one
+-- place where it grows. Safe to repeat.
+-- ARGV  1 the job
+--       2 JSON: bytes (of its input), check_ms (until its first check), hold_ms (until its input is forgotten at the
+--         latest), within_ms (in which it has to be done, 0: whenever), enough (how many jobs of a workload must have
+--         been seen before its mean says anything), after (the failed job whose input it takes over, or empty),
+--         retry (a user's "try again"); limits, 0 where there is none: jobs, input_bytes, slots (that can be busy at
+--         the same time), owner_jobs, owner_bytes, starts and retries of an owner {burst, every_ms}
+-- -> {why not, or empty; ms after which to ask again, as far as known; jobs whose input made way, ...}
+local job, a = ARGV[1], cjson.decode(ARGV[2])
+local owner, workload = string.match(job, '^([^/]+)/[^/]+/([^/]+)/')
+if redis.call('ZSCORE', INDEX, job) then return {'', 0} end
+local now = clock()
+local open, mine = redis.call('ZCARD', INDEX), stored(redis.call('HGET', LIVE, owner))
 
--- late is how many ms after its time the job would be done, by what is known;
--- nil if it would be in time, or if nothing is known.
-local function late(within, atonce, enough)
-  if within <= 0 then return nil end
-  local flat, pace = redis.call('HGETALL', KEYS[6]), {}
+-- slots is how many jobs can be worked on at the same time.
+local function slots()
+  local n = 0
+  for _, process in ipairs(redis.call('ZRANGEBYSCORE', SLOTS, text(now), '+inf')) do
+    n = n + stored(string.match(process, '(%d+)$'))
+  end
+  return a.slots > 0 and math.min(n, a.slots) or n
+end
+
+-- ahead is for how many ms the open jobs would keep one slot busy, by what is known, and for how many one more would;
+-- nil if that is not known.
+local function ahead()
+  local flat, pace, sum = redis.call('HGETALL', PACE), {}, 0
   for i = 1, #flat, 2 do pace[flat[i]] = tonumber(flat[i + 1]) end
-  if (pace['#' .. workload] or 0) < enough then return nil end
-  local ahead = 0
-  for name, mean in pairs(pace) do
-    if (pace['#' .. name] or 0) >= enough then
-      ahead = ahead + mean * tonumber(redis.call('HGET', KEYS[5], '/' .. name) or '0')
+  local function mean(name) return stored(pace['#' .. name]) >= a.enough and pace[name] or nil end
+  for name in pairs(pace) do
+    if mean(name) then sum = sum + mean(name) * stored(redis.call('HGET', LIVE, '/' .. name)) end
+  end
+  return sum, mean(workload)
+end
+
+-- next_end is in how many ms one of n open jobs is likely to end; 0: not known.
+local function next_end(n)
+  local busy = slots()
+  if n <= 0 or busy <= 0 then return 0 end
+  return math.ceil(ahead() / busy / n)
+end
+
+-- late is how many ms after its time the job would be done; 0 if it would be in time, or if nothing is known.
+local function late()
+  if a.within_ms <= 0 then return 0 end
+  local work, mean = ahead()
+  if not mean or work + mean <= a.within_ms then return 0 end -- a single slot would do
+  local busy = slots()
+  if busy <= 0 then return 0 end
+  return math.max(0, math.ceil(work / busy + mean - a.within_ms))
+end
+
+-- too_soon is in how many ms an account may be used again; 0: now.
+local function too_soon(account, rate)
+  if rate.burst <= 0 then return 0 end
+  local free = math.max(now, stored(redis.call('ZSCORE', USED, account)))
+  return math.max(0, free - (rate.burst - 1) * rate.every_ms - now)
+end
+local function use(account, rate)
+  if rate.burst <= 0 then return end
+  local free = math.max(now, stored(redis.call('ZSCORE', USED, account)))
+  redis.call('ZADD', USED, text(free + rate.every_ms), account)
+end
+
+-- Which inputs of failed jobs make way, the oldest first; at most so many in one step.
+local most, gone, chosen, freed = 256, {}, {}, 0
+local function make_way(need, failed)
+  for _, other in ipairs(failed) do
+    if need <= 0 or #gone >= most then break end
+    if other ~= a.after and not chosen[other] and not redis.call('ZSCORE', INDEX, other) then
+      local size = stored(redis.call('HGET', SIZES, other))
+      gone[#gone + 1], chosen[other] = other, true
+      need, freed = need - size, freed + size
     end
   end
-  if ahead + pace[workload] <= within then return nil end -- a single slot would do
-  local slots = 0
-  for _, process in ipairs(redis.call('ZRANGEBYSCORE', KEYS[7], string.format('%.0f', now), '+inf')) do
-    slots = slots + (tonumber(string.match(process, '(%d+)$')) or 0)
-  end
-  if atonce > 0 then slots = math.min(slots, atonce) end
-  if slots <= 0 then return nil end
-  local over = ahead / slots + pace[workload] - within
-  return over > 0 and math.ceil(over) or nil
+  return need <= 0
 end
-local over = late(tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10]))
-if over then return {-3, open, over} end
+local function owners_failed()
+  local found = redis.call('ZRANGEBYLEX', FAILED, '[' .. owner .. '/', '(' .. owner .. '0', 'LIMIT', 0, most + 1)
+  for i, entry in ipairs(found) do found[i] = string.match(entry, '^[^/]+/%d+/(.*)$') end
+  return found
+end
 
-redis.call('ZADD', KEYS[1], string.format('%.0f', now + tonumber(ARGV[5])), ARGV[1])
-redis.call('HINCRBY', KEYS[5], owner, 1)
-redis.call('HINCRBY', KEYS[5], '/' .. workload, 1)
-if redis.call('HSETNX', KEYS[3], ARGV[1], ARGV[2]) == 1 then redis.call('INCRBY', KEYS[4], ARGV[2]) end
-redis.call('ZADD', KEYS[2], string.format('%.0f', now + tonumber(ARGV[6])), ARGV[1])
-return {1, open + 1}
+local function refuse(why, wait)
+  -- So many small inputs make way for a large one in more than one step.
+  if #gone < most then gone = {} end
+  for _, other in ipairs(gone) do forget(other) end
+  return {why, wait, unpack(gone)}
+end
+if a.owner_jobs > 0 and mine >= a.owner_jobs then return refuse('owner_jobs', next_end(mine)) end
+local wait = too_soon(owner, a.starts)
+if wait > 0 then return refuse('owner_starts', wait) end
+wait = a.retry and too_soon(owner .. '/retries', a.retries) or 0
+if wait > 0 then return refuse('owner_retries', wait) end
+if open >= a.jobs then return refuse('queue_full', next_end(open)) end
+local more = a.bytes
+if a.after ~= '' then more = more - stored(redis.call('HGET', SIZES, a.after)) end
+if a.owner_bytes > 0 then
+  local over = stored(redis.call('HGET', BYTES, owner)) + more - a.owner_bytes
+  if over > 0 and not make_way(over, owners_failed()) then return refuse('owner_bytes', next_end(mine)) end
+end
+local over = stored(redis.call('HGET', BYTES, '*')) + more - freed - a.input_bytes
+if over > 0 and not make_way(over, redis.call('ZRANGE', INPUTS, 0, 2 * most)) then return refuse('input_bytes', next_end(open)) end
+wait = late()
+if wait > 0 then return refuse('deadline', wait) end
+
+for _, other in ipairs(gone) do forget(other) end
+redis.call('ZADD', INDEX, text(now + a.check_ms), job)
+count(LIVE, {owner, '/' .. workload}, 1)
+if redis.call('HSETNX', SIZES, job, a.bytes) == 1 then count(BYTES, {owner, '*'}, a.bytes) end
+redis.call('ZADD', INPUTS, text(now + a.hold_ms), job)
+use(owner, a.starts)
+if a.retry then use(owner .. '/retries', a.retries) end
+return {'', 0, unpack(gone)}

@@ -4,7 +4,7 @@
 --    max_calls, allowance, cost_cap (0: none), dependency, queue, input_ms (how long the input may stay), cancels (channel)
 -- ARGV 4: the input
 -- -> code created | live | job_running | replay | key_reused; job, status, replaced (the cancelled job),
---    old (the failed job whose input made way)
+--    run, queue (of that one's task), old (the failed job whose input made way)
 local idem = KEYS[6]
 if idem then
   local known = redis.call('GET', idem)
@@ -25,7 +25,7 @@ end
 
 local r = record()
 if r.job == a.job then return reply{code = 'created', job = r.job, status = 'queued', old = r.old} end
-local l, replaced = live(r), nil
+local l, replaced, run, queue = live(r), nil, r.run, r.queue
 if l then
   if r.fingerprint == a.fingerprint then
     remember(r.job, l.status, '1')
@@ -42,4 +42,4 @@ if r.job and not replaced and redis.call('EXISTS', INPUT) == 1 then old = r.job 
 start{fingerprint = a.fingerprint, language = a.language, manual = '0', old = old}
 redis.call('SET', INPUT, ARGV[4], 'PX', a.input_ms)
 remember(a.job, 'queued', nil)
-return reply{code = 'created', job = a.job, status = 'queued', replaced = replaced, old = old}
+return reply{code = 'created', job = a.job, status = 'queued', replaced = replaced, run = run, queue = queue, old = old}
