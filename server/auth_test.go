@@ -2,6 +2,7 @@ package server
 
 import (
 	"crypto/ecdsa"
+	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
@@ -9,7 +10,9 @@ import (
 	"encoding/pem"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -23,9 +26,16 @@ import (
 
 func secret() []byte { return []byte(strings.Repeat("k", 32)) }
 
-// token signs claims; sub, exp and so on as pairs.
-func token(t *testing.T, method jwt.SigningMethod, key any, claims jwt.MapClaims) string {
+// token signs claims; sub, exp and so on as pairs. iss and aud are ours unless
+// given; nil leaves one away.
+func token(t *testing.T, method jwt.SigningMethod, key any, given jwt.MapClaims) string {
 	t.Helper()
+	claims := jwt.MapClaims{"iss": "us", "aud": "tidings"}
+	for name, value := range given {
+		if claims[name] = value; value == nil {
+			delete(claims, name)
+		}
+	}
 	s, err := jwt.NewWithClaims(method, claims).SignedString(key)
 	if err != nil {
 		t.Fatal(err)
@@ -33,9 +43,15 @@ func token(t *testing.T, method jwt.SigningMethod, key any, claims jwt.MapClaims
 	return s
 }
 
+// ours are an issuer's tokens for us.
+func ours(o JWT) JWT {
+	o.Issuer, o.Audience = "us", "tidings"
+	return o
+}
+
 func withJWT(o JWT) func(*Options) {
 	return func(options *Options) {
-		auth, err := NewJWT(o)
+		auth, err := NewJWT(ours(o))
 		if err != nil {
 			panic(err)
 		}
@@ -51,15 +67,20 @@ func TestTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	synctestHouse(t, func(t *testing.T, h *house) {
-		good := token(t, jwt.SigningMethodHS256, secret(), jwt.MapClaims{"sub": "anna", "exp": in(time.Hour), "iss": "us", "aud": "tidings"})
+		good := token(t, jwt.SigningMethodHS256, secret(), jwt.MapClaims{"sub": "anna", "exp": in(time.Hour)})
 		with := func(change jwt.MapClaims) string {
-			claims := jwt.MapClaims{"sub": "anna", "exp": in(time.Hour), "iss": "us", "aud": "tidings"}
-			for k, v := range change {
-				if claims[k] = v; v == nil {
-					delete(claims, k)
-				}
-			}
+			claims := jwt.MapClaims{"sub": "anna", "exp": in(time.Hour)}
+			maps.Copy(claims, change)
 			return token(t, jwt.SigningMethodHS256, secret(), claims)
+		}
+		critical := func(names any) string {
+			tok := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{"sub": "anna", "exp": in(time.Hour), "iss": "us", "aud": "tidings"})
+			tok.Header["crit"] = names
+			signed, err := tok.SignedString(secret())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return signed
 		}
 		for name, c := range map[string]struct {
 			headers []string
@@ -81,9 +102,20 @@ func TestTokens(t *testing.T) {
 			"not yet":           {[]string{"Authorization: Bearer " + with(jwt.MapClaims{"nbf": in(time.Hour)})}, 401},
 			"another issuer":    {[]string{"Authorization: Bearer " + with(jwt.MapClaims{"iss": "them"})}, 401},
 			"another audience":  {[]string{"Authorization: Bearer " + with(jwt.MapClaims{"aud": "others"})}, 401},
-			"another key":       {[]string{"Authorization: Bearer " + token(t, jwt.SigningMethodHS256, []byte(strings.Repeat("x", 32)), jwt.MapClaims{"sub": "anna", "exp": in(time.Hour), "iss": "us", "aud": "tidings"})}, 401},
-			"another algorithm": {[]string{"Authorization: Bearer " + token(t, jwt.SigningMethodES256, ec, jwt.MapClaims{"sub": "anna", "exp": in(time.Hour), "iss": "us", "aud": "tidings"})}, 401},
-			"unsigned":          {[]string{"Authorization: Bearer " + token(t, jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, jwt.MapClaims{"sub": "anna", "exp": in(time.Hour), "iss": "us", "aud": "tidings"})}, 401},
+			"no issuer":         {[]string{"Authorization: Bearer " + with(jwt.MapClaims{"iss": nil})}, 401},
+			"no audience":       {[]string{"Authorization: Bearer " + with(jwt.MapClaims{"aud": nil})}, 401},
+			"several audiences": {[]string{"Authorization: Bearer " + with(jwt.MapClaims{"aud": []string{"others", "tidings"}})}, 200},
+			"an extension":      {[]string{"Authorization: Bearer " + critical([]string{"http://example.com/x"})}, 401},
+			"an empty crit":     {[]string{"Authorization: Bearer " + critical([]string{})}, 401},
+			"a null crit":       {[]string{"Authorization: Bearer " + critical(nil)}, 401},
+			"for a day":         {[]string{"Authorization: Bearer " + with(jwt.MapClaims{"iat": in(0), "exp": in(24 * time.Hour)})}, 200},
+			"for longer":        {[]string{"Authorization: Bearer " + with(jwt.MapClaims{"iat": in(0), "exp": in(25 * time.Hour)})}, 401},
+			"for ages":          {[]string{"Authorization: Bearer " + with(jwt.MapClaims{"exp": in(10 * 365 * 24 * time.Hour)})}, 401},
+			"the end of ages":   {[]string{"Authorization: Bearer " + with(jwt.MapClaims{"iat": in(-365 * 24 * time.Hour)})}, 401},
+			"issued in ages":    {[]string{"Authorization: Bearer " + with(jwt.MapClaims{"iat": in(365 * 24 * time.Hour), "exp": in(366 * 24 * time.Hour)})}, 401},
+			"another key":       {[]string{"Authorization: Bearer " + token(t, jwt.SigningMethodHS256, []byte(strings.Repeat("x", 32)), jwt.MapClaims{"sub": "anna", "exp": in(time.Hour)})}, 401},
+			"another algorithm": {[]string{"Authorization: Bearer " + token(t, jwt.SigningMethodES256, ec, jwt.MapClaims{"sub": "anna", "exp": in(time.Hour)})}, 401},
+			"unsigned":          {[]string{"Authorization: Bearer " + token(t, jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, jwt.MapClaims{"sub": "anna", "exp": in(time.Hour)})}, 401},
 		} {
 			a := h.do(t, http.MethodGet, statusPath+"?format=json", "", append(c.headers, "Accept-Language: nb")...)
 			challenge := a.header.Get("WWW-Authenticate")
@@ -99,7 +131,7 @@ func TestTokens(t *testing.T) {
 		if a := h.do(t, http.MethodGet, "/api/v1/messages", ""); a.status != 200 {
 			t.Errorf("texts without a token: %d", a.status)
 		}
-	}, withJWT(JWT{Secret: secret(), Issuer: "us", Audience: "tidings"}))
+	}, withJWT(JWT{Secret: secret()}))
 }
 
 func TestPublicKeys(t *testing.T) {
@@ -123,10 +155,28 @@ func TestPublicKeys(t *testing.T) {
 		return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
 	}
 	claims := jwt.MapClaims{"sub": "anna", "exp": in(time.Hour)}
+	edPublic, ed, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	older, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		pem    []byte
 		tokens map[string]bool
 	}{
+		"EdDSA": {public(edPublic), map[string]bool{
+			token(t, jwt.SigningMethodEdDSA, ed, claims): true, token(t, jwt.SigningMethodES256, ec, claims): false,
+			token(t, jwt.SigningMethodHS256, []byte(edPublic), claims): false,
+		}},
+		// While keys are rotated there are several.
+		"all of a file": {slices.Concat([]byte("\n"), public(&older.PublicKey), public(&ec.PublicKey), []byte("\r\n"), public(edPublic), public(&rs.PublicKey)), map[string]bool{
+			token(t, jwt.SigningMethodES256, older, claims): true, token(t, jwt.SigningMethodES256, ec, claims): true,
+			token(t, jwt.SigningMethodEdDSA, ed, claims): true, token(t, jwt.SigningMethodRS256, rs, claims): true,
+			token(t, jwt.SigningMethodPS256, rs, claims): false, token(t, jwt.SigningMethodHS256, public(&ec.PublicKey), claims): false,
+		}},
 		"ES256": {public(&ec.PublicKey), map[string]bool{
 			token(t, jwt.SigningMethodES256, ec, claims): true, token(t, jwt.SigningMethodRS256, rs, claims): false,
 			// The oldest trick: the public key as if it were a secret.
@@ -137,7 +187,7 @@ func TestPublicKeys(t *testing.T) {
 			token(t, jwt.SigningMethodRS512, rs, claims): false,
 		}},
 	} {
-		auth, err := NewJWT(JWT{PublicKey: c.pem})
+		auth, err := NewJWT(ours(JWT{PublicKeys: c.pem}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,13 +202,20 @@ func TestPublicKeys(t *testing.T) {
 		}
 	}
 	for name, o := range map[string]JWT{
-		"nothing":      {},
-		"both":         {Secret: secret(), PublicKey: public(&ec.PublicKey)},
-		"short secret": {Secret: secret()[:31]},
-		"not PEM":      {PublicKey: []byte("hello")},
-		"P-384":        {PublicKey: public(&big.PublicKey)},
-		"not a key":    {PublicKey: pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: []byte("x")})},
+		"nothing":         {},
+		"both":            {Secret: secret(), PublicKeys: public(&ec.PublicKey)},
+		"short secret":    {Secret: secret()[:31]},
+		"not PEM":         {PublicKeys: []byte("hello")},
+		"P-384":           {PublicKeys: public(&big.PublicKey)},
+		"a private key":   {PublicKeys: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("x")})},
+		"a broken second": {PublicKeys: append(public(&ec.PublicKey), "-----BEGIN PUBLIC KEY-----\nx"...)},
+		"not a key":       {PublicKeys: pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: []byte("x")})},
 	} {
+		if _, err := NewJWT(ours(o)); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+	for name, o := range map[string]JWT{"no issuer": {Secret: secret(), Audience: "a"}, "no audience": {Secret: secret(), Issuer: "i"}} {
 		if _, err := NewJWT(o); err == nil {
 			t.Errorf("%s is accepted", name)
 		}

@@ -48,12 +48,13 @@ type settings struct {
 	OpsListen string `group:"Addresses" env:"TIDINGS_OPS_LISTEN" default:"127.0.0.1:8081" help:"Where health, metrics and the queues' web page listen. Never public."`
 	RedisURL  string `group:"Addresses" env:"TIDINGS_REDIS_URL" placeholder:"URL" help:"redis://, redis-sentinel:// or redis-cluster://, or one of them with rediss for TLS. Empty: an embedded one, in dev only."`
 
-	Auth         string   `group:"Who may call" env:"TIDINGS_AUTH" enum:"off,jwt" default:"off" help:"off: everybody is the same owner. jwt: a bearer token's sub is the owner."`
-	JWTPublicKey string   `name:"jwt-public-key" group:"Who may call" env:"TIDINGS_JWT_PUBLIC_KEY" placeholder:"FILE" help:"PEM file to check tokens with: RS256 or ES256. TIDINGS_JWT_SECRET instead: HS256."`
-	JWTIssuer    string   `name:"jwt-issuer" group:"Who may call" env:"TIDINGS_JWT_ISSUER" placeholder:"ISS" help:"What a token's iss must be."`
-	JWTAudience  string   `name:"jwt-audience" group:"Who may call" env:"TIDINGS_JWT_AUDIENCE" placeholder:"AUD" help:"What a token's aud must contain."`
-	Origins      []string `group:"Who may call" env:"TIDINGS_ORIGINS" placeholder:"ORIGIN" help:"Web origins that may call the API from a browser, with commas between them. dev allows all."`
-	QueuesWrite  bool     `group:"Who may call" env:"TIDINGS_QUEUES_WRITE" help:"Let operators change tasks on the queues' web page and not only look."`
+	Auth         string        `group:"Who may call" env:"TIDINGS_AUTH" enum:"off,jwt" default:"off" help:"off: everybody is the same owner. jwt: a bearer token's sub is the owner."`
+	JWTPublicKey string        `name:"jwt-public-key" group:"Who may call" env:"TIDINGS_JWT_PUBLIC_KEY" placeholder:"FILE" help:"PEM file with the keys to check tokens with, one or several: RS256, ES256 or EdDSA. TIDINGS_JWT_SECRET instead: HS256."`
+	JWTIssuer    string        `name:"jwt-issuer" group:"Who may call" env:"TIDINGS_JWT_ISSUER" placeholder:"ISS" help:"What a token's iss must be. Needed with jwt."`
+	JWTAudience  string        `name:"jwt-audience" group:"Who may call" env:"TIDINGS_JWT_AUDIENCE" placeholder:"AUD" help:"What a token's aud must contain. Needed with jwt."`
+	JWTLifetime  time.Duration `name:"jwt-lifetime" group:"Who may call" env:"TIDINGS_JWT_LIFETIME" type:"span" from:"1m" to:"365d" default:"24h" help:"How long a token may be valid from its iat, or from now. One that is valid for longer is refused."`
+	Origins      []string      `group:"Who may call" env:"TIDINGS_ORIGINS" placeholder:"ORIGIN" help:"Web origins that may call the API from a browser, with commas between them. dev allows all."`
+	QueuesWrite  bool          `group:"Who may call" env:"TIDINGS_QUEUES_WRITE" help:"Let operators change tasks on the queues' web page and not only look."`
 
 	Model        string        `group:"Model" env:"TIDINGS_MODEL" default:"local" help:"local, anthropic/NAME, openai/NAME or gemini/NAME. local needs no key and no network."`
 	ModelName    string        `group:"Model" env:"ANTHROPIC_MODEL" placeholder:"NAME" help:"The model's name when TIDINGS_MODEL gives only the provider, anthropic."`
@@ -355,6 +356,10 @@ func (s *settings) complete(mode string) error {
 	}
 	if s.Auth == "jwt" && (s.JWTSecret == "") == (s.JWTPublicKey == "") {
 		return errors.New("TIDINGS_AUTH is jwt: set one of TIDINGS_JWT_SECRET and TIDINGS_JWT_PUBLIC_KEY")
+	}
+	if s.Auth == "jwt" && (s.JWTIssuer == "" || s.JWTAudience == "") {
+		return errors.New("TIDINGS_AUTH is jwt: set TIDINGS_JWT_ISSUER and TIDINGS_JWT_AUDIENCE to your tokens' iss and aud, " +
+			"such as https://login.example.com and tidings, or tokens for other services would be taken")
 	}
 	if err := s.completeOutside(mode); err != nil {
 		return err

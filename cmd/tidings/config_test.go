@@ -183,6 +183,20 @@ func TestRefusedSettings(t *testing.T) {
 	}
 }
 
+func TestTokensNeedAnIssuerAndAnAudience(t *testing.T) {
+	for _, missing := range []string{"", "TIDINGS_JWT_ISSUER", "TIDINGS_JWT_AUDIENCE"} {
+		for _, mode := range []string{"dev", "serve", "work", "all", "check"} {
+			env := map[string]string{"TIDINGS_AUTH": "jwt", "TIDINGS_JWT_SECRET": strings.Repeat("s", 32), "TIDINGS_REDIS_URL": "redis://127.0.0.1:1",
+				"TIDINGS_JWT_ISSUER": "us", "TIDINGS_JWT_AUDIENCE": "tidings"}
+			delete(env, missing)
+			_, _, err := read(t, env, mode)
+			if (err == nil) != (missing == "") || err != nil && !strings.Contains(err.Error(), missing) {
+				t.Errorf("%s without %s: %v", mode, missing, err)
+			}
+		}
+	}
+}
+
 func TestOutsideWorkersNeedATokenButInDev(t *testing.T) {
 	for mode, says := range map[string]string{"dev": "", "work": "", "serve": "TIDINGS_WORKER_TOKEN", "all": "TIDINGS_WORKER_TOKEN"} {
 		env := map[string]string{"TIDINGS_OUTSIDE": "summary, guidance", "TIDINGS_REDIS_URL": "redis://127.0.0.1:1"}
@@ -251,7 +265,7 @@ func TestLimitsOfASubmit(t *testing.T) {
 		env := map[string]string{"TIDINGS_AUTH": auth, "TIDINGS_OWNER_JOBS": "7", "TIDINGS_MODEL_CONCURRENCY": "9", "TIDINGS_CONCURRENCY": "5",
 			"TIDINGS_MODEL": "openai/gpt-4o", "OPENAI_API_KEY": "k"}
 		if auth == "jwt" {
-			env["TIDINGS_JWT_SECRET"] = strings.Repeat("s", 32)
+			env["TIDINGS_JWT_SECRET"], env["TIDINGS_JWT_ISSUER"], env["TIDINGS_JWT_AUDIENCE"] = strings.Repeat("s", 32), "us", "tidings"
 		}
 		line, mode, err := read(t, env, "dev")
 		if err != nil {

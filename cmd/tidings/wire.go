@@ -236,10 +236,10 @@ func newAuth(s *settings) (server.Auth, error) {
 	if s.Auth == "off" {
 		return server.Anonymous, nil
 	}
-	o := server.JWT{Secret: []byte(s.JWTSecret), Issuer: s.JWTIssuer, Audience: s.JWTAudience}
+	o := server.JWT{Secret: []byte(s.JWTSecret), Issuer: s.JWTIssuer, Audience: s.JWTAudience, MaxLifetime: s.JWTLifetime}
 	if s.JWTPublicKey != "" {
 		var err error
-		if o.PublicKey, err = os.ReadFile(s.JWTPublicKey); err != nil {
+		if o.PublicKeys, err = os.ReadFile(s.JWTPublicKey); err != nil {
 			return nil, fmt.Errorf("TIDINGS_JWT_PUBLIC_KEY: %w", err)
 		}
 	}
