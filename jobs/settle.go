@@ -122,7 +122,7 @@ func (a *attempt) settlement(res model.Response, err, cause error) (args, []byte
 				"class", string(failed.Kind), "type", failed.Type, "advice", failed.Advice)
 		}
 		reason := events.Reason(failed.Kind)
-		if failed.Kind.Queued() {
+		if failed.Queued() {
 			return a.again(reason, failed.RetryAfter), nil
 		}
 		s := a.end(events.OutcomeFailed, reason, true)

@@ -28,6 +28,9 @@ type Error struct {
 	RequestID string
 	// Usage is what the failed call is known to have used.
 	Usage Usage
+	// Adjusted: the provider has learnt from this refusal, and the next call asks
+	// differently. The same request is then worth one more call, whatever Kind says.
+	Adjusted bool
 	// Advice says what an operator can change; it is our own text.
 	Advice string
 	// Cause is for errors.Is and errors.As; Error does not print it.
@@ -56,6 +59,12 @@ func (e *Error) Error() string {
 }
 
 func (e *Error) Unwrap() error { return e.Cause }
+
+// InCall reports whether layer 1 may repeat the call.
+func (e *Error) InCall() bool { return e.Adjusted || e.Kind.InCall(e.Status) }
+
+// Queued reports whether the queue may run the job again.
+func (e *Error) Queued() bool { return e.Adjusted || e.Kind.Queued() }
 
 // Exhausted says that the attempt's calls are used up and the last one failed
 // as well (S3-14). It wraps that failure, so that errors.As finds the *Error

@@ -175,7 +175,7 @@ func (r *Retrying) Generate(ctx context.Context, req Request, until time.Time, h
 		case ended:
 			return Response{}, endAfter(ctx, c.Err)
 		case c.Decision == DecisionAgain:
-		case c.Err.Kind.InCall(c.Err.Status) && n >= r.settings.Calls:
+		case c.Err.InCall() && n >= r.settings.Calls:
 			return Response{}, &Exhausted{Calls: n, Last: c.Err}
 		default:
 			return Response{}, c.Err
@@ -215,12 +215,14 @@ func (r *Retrying) decide(c Call, left time.Duration) (decision string, pause ti
 	switch {
 	case c.Err == nil:
 		return DecisionDone, 0
-	case !c.Err.Kind.Queued():
+	case !c.Err.Queued():
 		return DecisionFinal, 0
-	case !c.Err.Kind.InCall(c.Err.Status), c.N >= r.settings.Calls:
+	case !c.Err.InCall(), c.N >= r.settings.Calls:
 		return DecisionQueue, 0
 	}
-	pause = max(c.Err.RetryAfter, r.settings.Backoff().Pause(c.N, r.random))
+	if !c.Err.Adjusted { // there, nobody is busy
+		pause = max(c.Err.RetryAfter, r.settings.Backoff().Pause(c.N, r.random))
+	}
 	if left-pause < r.settings.MinRest {
 		return DecisionQueue, 0
 	}

@@ -140,7 +140,7 @@ func TestS0_08_S0_26_503Always(t *testing.T) {
 
 func TestS0_03_S0_07_S0_27_PermanentStatusIsOneCallAndNoWait(t *testing.T) {
 	for status, kind := range map[int]retry.Kind{
-		400: retry.InvalidInput, 401: retry.Auth, 403: retry.Auth, 404: retry.InvalidInput, 500: retry.Internal,
+		400: retry.InvalidInput, 401: retry.Auth, 403: retry.Auth, 404: retry.Misconfigured, 500: retry.Internal,
 		402: retry.Quota, 413: retry.InvalidInput,
 	} {
 		o := play(t, defaults(), modeltest.Status(status), modeltest.OK())

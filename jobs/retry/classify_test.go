@@ -21,7 +21,7 @@ func TestClassifyStatus(t *testing.T) {
 		{"S0-03 S1-02", 400, retry.InvalidInput, false, false},
 		{"S0-03 S0-07 S1-02 S3-20", 401, retry.Auth, false, false},
 		{"S0-03", 403, retry.Auth, false, false},
-		{"S0-03 S0-07 invalid model", 404, retry.InvalidInput, false, false},
+		{"S0-03 S0-07 invalid model", 404, retry.Misconfigured, false, false},
 		{"S0-03 S1-02 section 6 row 5", 500, retry.Internal, false, false},
 		{"quota", 402, retry.Quota, false, false},
 		{"S3-20 too long a prompt", 413, retry.InvalidInput, false, false},
@@ -29,15 +29,24 @@ func TestClassifyStatus(t *testing.T) {
 		{"queue only", 408, retry.Timeout, false, true},
 		{"queue only", 502, retry.Unavailable, false, true},
 		{"queue only", 504, retry.Timeout, false, true},
-		{"other 4xx", 409, retry.InvalidInput, false, false},
-		{"other 5xx", 501, retry.Internal, false, false},
-		{"first", 499, retry.InvalidInput, false, false},
-		{"last", 599, retry.Internal, false, false},
+		{"wrong address", 405, retry.Misconfigured, false, false},
+		{"gone", 410, retry.Misconfigured, false, false},
+		{"the server's state", 409, retry.Unavailable, false, true},
+		{"the server's state", 424, retry.Unavailable, false, true},
+		{"given up on the way", 499, retry.Unavailable, false, true},
+		{"other 4xx", 418, retry.InvalidInput, false, false},
+		{"not implemented", 501, retry.Misconfigured, false, false},
+		{"other 5xx", 507, retry.Internal, false, false},
+		{"a proxy reaches nobody", 520, retry.Unavailable, false, true},
+		{"a proxy reaches nobody", 522, retry.Unavailable, false, true},
+		{"a proxy reaches nobody", 530, retry.Unavailable, false, true},
+		{"last", 597, retry.Internal, false, false},
+		{"a proxy's time limit", 599, retry.Timeout, false, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.id, func(t *testing.T) {
 			// The text is one that would be repeated in the call.
-			kind, inCall := retry.Classify(tt.status, "overloaded, rate limit, temporarily unavailable")
+			kind, inCall := retry.Classify(tt.status, "too many requests, rate limit, temporarily unavailable")
 			if kind != tt.kind || inCall != tt.inCall || kind.Queued() != tt.queued {
 				t.Errorf("%d: got %s, in call %v, queued %v; want %s, %v, %v",
 					tt.status, kind, inCall, kind.Queued(), tt.kind, tt.inCall, tt.queued)
@@ -46,6 +55,18 @@ func TestClassifyStatus(t *testing.T) {
 				t.Errorf("%d: Classify and InCall disagree", tt.status)
 			}
 		})
+	}
+}
+
+// A 500 that says that it is overload is one; a 400 is not, whatever it says.
+func TestOverloadInside500(t *testing.T) {
+	for _, text := range []string{"Overloaded", "the model is overloaded", "overloaded_error"} {
+		if kind, inCall := retry.Classify(500, text); kind != retry.Overloaded || !inCall {
+			t.Errorf("500 %q became %s", text, kind)
+		}
+		if kind, _ := retry.Classify(400, text); kind.Queued() {
+			t.Errorf("400 %q became %s", text, kind)
+		}
 	}
 }
 
@@ -134,6 +155,7 @@ func TestKinds(t *testing.T) {
 		{retry.Quota, 429, false, false}, // I-77
 		{retry.InvalidInput, 400, false, false},
 		{retry.InvalidOutput, 200, false, false}, // S3-21
+		{retry.Misconfigured, 404, false, false},
 		{retry.Internal, 500, false, false},
 		{retry.Cancelled, 0, false, false},
 		{retry.Kind("unheard of"), 503, false, false},
@@ -155,7 +177,9 @@ func TestTable(t *testing.T) {
 			t.Errorf("%s is repeated in the call but not by the queue", r.Match())
 		}
 		if r.Text != "" {
-			texts++
+			if r.First == 0 {
+				texts++
+			}
 			if r.Text != strings.ToLower(r.Text) {
 				t.Errorf("%q can never match: texts are compared in lower case", r.Text)
 			}
@@ -175,6 +199,9 @@ func TestTable(t *testing.T) {
 	retry.Table()[0].Kind = retry.Overloaded
 	if retry.Table()[0].Kind == retry.Overloaded {
 		t.Error("a caller can change the table")
+	}
+	if got := (retry.Row{First: 500, Last: 500, Text: "x"}).Match(); got != "500, text: x" {
+		t.Errorf("Match is %q", got)
 	}
 	if got := (retry.Row{First: 500, Last: 599}).Match(); got != "500 to 599" {
 		t.Errorf("Match is %q", got)

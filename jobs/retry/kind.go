@@ -16,6 +16,7 @@ const (
 	StreamInterrupted Kind = "stream_interrupted"
 	Auth              Kind = "auth"
 	Quota             Kind = "quota"
+	Misconfigured     Kind = "misconfigured"
 	InvalidInput      Kind = "invalid_input"
 	InvalidOutput     Kind = "invalid_output"
 	Internal          Kind = "internal"

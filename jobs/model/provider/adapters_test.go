@@ -72,7 +72,7 @@ func TestS4_26_S4_27_SDKsNeverRepeat(t *testing.T) {
 		kind      retry.Kind
 	}{
 		"408":                        {status(408), retry.Timeout},
-		"409":                        {status(409), retry.InvalidInput},
+		"409":                        {status(409), retry.Unavailable},
 		"429":                        {status(429), retry.RateLimited},
 		"429 that asks to come back": {status(429, "x-should-retry", "true", "retry-after-ms", "1"), retry.RateLimited},
 		"429 with an hour":           {status(429, "retry-after", "3600"), retry.RateLimited},
@@ -207,7 +207,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 			})
 			_, err := p.Generate(t.Context(), modeltest.SuiteRequest())
 			var e *model.Error
-			if !errors.As(err, &e) || e.Kind != retry.Internal || e.Advice == "" || standin.calls() != 1 || elsewhere.calls() != 0 {
+			if !errors.As(err, &e) || e.Kind != retry.Misconfigured || e.Advice == "" || standin.calls() != 1 || elsewhere.calls() != 0 {
 				t.Errorf("%s, %d: got %v, %d and %d requests", vendor, code, err, standin.calls(), elsewhere.calls())
 			}
 			private(t, err, elsewhere.URL)

@@ -1,7 +1,7 @@
 package provider
 
 import (
-	"encoding/json"
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -10,128 +10,142 @@ import (
 	"github.com/tidings/tidings/jobs/retry"
 )
 
-// TypeRow is what one of a provider's own names for a failure means. The names
-// in lower case with "tidings" as provider are ours, for what has none.
-type TypeRow struct {
-	Provider, Type string
-	Kind           retry.Kind
-	// Weak rows give way to the words for an empty account: providers use the
-	// type for other things too.
-	Weak bool
-}
-
-// ErrorTypes is the table of all providers, as docs/errors.md prints it. Any
-// other type decides nothing: the status does.
-func ErrorTypes() []TypeRow {
-	return slices.Concat(commonTypes(), anthropicDialect().types, openaiDialect().types, geminiDialect().types)
-}
-
-const (
-	interrupted   = "stream_interrupted"
-	formatRefused = "response_format_refused"
-	noAnswer      = "no_answer"
-)
-
-// commonTypes are names for what happens with every provider.
-func commonTypes() []TypeRow {
-	const us = "tidings"
-	return []TypeRow{
-		{us, model.TypeInputTooLong, retry.InvalidInput, false}, // refused before a call
-		{us, formatRefused, retry.Internal, false},              // a setting is wrong, not the input
-		{us, interrupted, retry.StreamInterrupted, false},       // the answer broke off
-		{us, noAnswer, retry.Unavailable, false},                // a success without the provider's answer in it
-		{us, "too_long", retry.InvalidOutput, false},            // more than any answer may hold
-		{us, "no_output", retry.InvalidOutput, false},           // an answer without text
-		{us, "not_json", retry.InvalidOutput, false},            // text that is no JSON
-		{us, "unknown_ending", retry.InvalidOutput, false},      // it stopped for a reason not in this table
-		{us, "quota_in_words", retry.Quota, false},              // only the message says that the account is empty
-	}
-}
-
-// dialect is what differs between providers in how they say that a call failed.
+// dialect is what differs between providers beside the form of their answers.
 type dialect struct {
 	provider  string
-	types     []TypeRow
 	requestID string // the header's name
-	// read finds in an error's body what says more than its status.
-	read func(body []byte) said
-	// resets finds a wait hint in the provider's own headers; nil if it has none.
-	resets func(x *exchange) time.Duration
 	// refusals are words of an error about the way JSON was asked for.
 	refusals []string
 	// ownAddress: the provider's own, so that a name unknown there is unknown.
 	ownAddress bool
+	// bound is what was learnt about the output's bound.
+	bound *bound
 }
 
-// said is what an error's body says. It stays in this package.
-type said struct {
-	types []string // most telling first
-	text  string
-	wait  time.Duration
-}
-
-func (d dialect) row(typ string) (TypeRow, bool) {
-	for _, rows := range [][]TypeRow{d.types, commonTypes()} {
-		if i := slices.IndexFunc(rows, func(r TypeRow) bool { return r.Type == typ }); i >= 0 {
-			return rows[i], true
-		}
-	}
-	return TypeRow{}, false
-}
-
-// answered is the error of an answer: by the provider's type, then by the
-// status, and by the text where neither decides (S3-22). A status of 400 or 401
-// is never made into something to repeat (S1-04).
-// status is the answer's, or the one that a gateway put into its body.
+// answered is the error of an answer: by the provider's type, by its words, then
+// by the status. A status that is permanent is never made into something to repeat,
+// whatever the body says (S1-04). status is the answer's, or the one that a gateway
+// put into its body.
 func (d dialect) answered(x *exchange, status int, s said) *model.Error {
 	kind, _ := retry.Classify(status, s.text)
-	e := &model.Error{Kind: kind, Status: status, RequestID: x.requestID(d)}
-	row, known := TypeRow{}, false
-	for _, t := range s.types {
-		if row, known = d.row(t); known {
-			e.Type = row.Type
-			break
-		}
-	}
+	e := &model.Error{Kind: kind, Status: status}
+	row, known := rowOf(s.types)
+	e.Type = row.Type
+	words, told := wordsOf(status, s)
+	refused := status == 400 || status == 422
 	switch {
-	case (status == 400 || status == 422) && d.refusesFormat(s.text):
-		e.Type, e.Kind = formatRefused, retry.Internal
-	case known && !row.Weak:
+	case refused && d.bound.refused(x.asked, x.bound, s):
+		e.Type, e.Kind, e.Adjusted = boundRefused, retry.Misconfigured, true
+	case refused && d.refusesFormat(s.text):
+		e.Type, e.Kind = formatRefused, retry.Misconfigured
+	case known && row.decides():
 		e.Kind = row.Kind
-	case outOfMoney(status, s.text):
-		e.Type, e.Kind = "quota_in_words", retry.Quota
-	case known:
+	case told:
+		e.Kind = words.kind
+		if words.kind != row.Kind {
+			e.Type = words.typ
+		}
+	case row.Kind != "" && (refused || !permanent(status)):
 		e.Kind = row.Kind
 	}
-	if (status == 400 || status == 401) && e.Kind.Queued() {
+	if permanent(status) && e.Kind.Queued() {
 		e.Kind = kind
 	}
-	if e.Kind.Queued() {
-		e.RetryAfter = d.hint(x, s, e.Kind)
-	}
+	e.RetryAfter = d.hint(x, s, e.Kind)
 	e.Advice = d.advice(e)
 	return e
 }
 
-// unusable is the error of an answer that came with a good status. typ is ours
-// or the provider's word for why it ended; an unknown one is not repeated.
-func (d dialect) unusable(x *exchange, typ string) *model.Error {
-	row, known := d.row(typ)
-	if !known {
-		row = TypeRow{Type: "unknown_ending", Kind: retry.InvalidOutput}
-	}
-	return &model.Error{Kind: row.Kind, Status: x.status, Type: row.Type, RequestID: x.requestID(d)}
+// permanent tells whether a status means that the same request fails again.
+func permanent(status int) bool {
+	kind, _ := retry.Classify(status, "")
+	return 400 <= status && status <= 499 && !kind.Queued()
 }
 
-// hint is how long the provider asks to be left alone: the standard headers or
-// its own place for it, whichever is longer, and for a rate limit else the time
-// its limits are full again.
-func (d dialect) hint(x *exchange, s said, kind retry.Kind) time.Duration {
-	wait := max(retry.Hint(x.header.Get, x.clock()), s.wait)
-	if wait == 0 && kind == retry.RateLimited && d.resets != nil {
-		wait = d.resets(x)
+// inside is the error that came with a good status: by the status that stands in
+// it, its type or its words. What says nothing of these, or is no error at all, is
+// something in between that spoke, or the provider that fell silent.
+func (d dialect) inside(x *exchange, s said) *model.Error {
+	if s.status != 0 {
+		return d.answered(x, s.status, s)
 	}
-	return min(max(wait, 0), retry.MaxHint)
+	row, _ := rowOf(s.types)
+	_, told := wordsOf(x.status, s)
+	kind, _ := retry.Classify(x.status, s.text)
+	if row.Kind == "" && !told && kind == retry.Internal {
+		return d.unusable(x, ours(noAnswer))
+	}
+	return d.answered(x, x.status, s)
+}
+
+// judge takes the JSON out of an answer that came to its end, or says why it cannot
+// be used. The reasons for an end that are known as bad decide; any other is left to
+// what was written.
+func (d dialect) judge(x *exchange) ([]byte, *model.Error) {
+	a := &x.answer
+	if row, bad := endingOf(a.stopped); bad {
+		return nil, d.unusable(x, row)
+	}
+	text := a.text.String()
+	if strings.TrimSpace(text) == "" {
+		return nil, d.unusable(x, ours(noOutput))
+	}
+	content := object(text, x.asked.Schema)
+	if content == nil {
+		return nil, d.unusable(x, ours(notJSON))
+	}
+	return content, nil
+}
+
+// unusable is the error of an answer that came with a good status.
+func (d dialect) unusable(x *exchange, row TypeRow) *model.Error {
+	return &model.Error{Kind: row.Kind, Status: x.status, Type: row.Type}
+}
+
+// longestReset is how far ahead the end of a used up account's period may lie.
+const longestReset = 31 * 24 * time.Hour
+
+// hint is how long the provider asks to be left alone: the standard headers or
+// its own place for it, whichever is longer, and for a limit else the time it is
+// full again. It is kept for what the queue repeats, and of an account that is used
+// up, whose owner wants to know when it is not.
+func (d dialect) hint(x *exchange, s said, kind retry.Kind) time.Duration {
+	if !kind.Queued() && kind != retry.Quota {
+		return 0
+	}
+	wait := max(retry.Hint(x.header.Get, x.clock()), s.wait)
+	if wait == 0 && (kind == retry.RateLimited || kind == retry.Quota) {
+		wait = resets(x)
+	}
+	switch {
+	case kind == retry.Quota && slices.Contains(s.types, quotaOfTheDay):
+		return 0 // Google's hint beside it is about a minute's quota
+	case kind == retry.Quota && wait <= longestReset:
+		return wait
+	}
+	return retry.Believed(wait)
+}
+
+// resets is when the limits that are used up are full again. Where none is said to
+// be used up it is the last of those that do not say what is left, and of Anthropic's
+// all: rather too late than against the same wall.
+func resets(x *exchange) time.Duration {
+	var used, all time.Duration
+	for name := range x.header {
+		lower := strings.ToLower(name)
+		if !strings.Contains(lower, "ratelimit") || !strings.Contains(lower, "reset") {
+			continue
+		}
+		wait := retry.ParseWait(x.header.Get(name), x.clock())
+		left := x.header.Get(strings.Replace(name, "Reset", "Remaining", 1))
+		if n, _, _ := strings.Cut(left, "."); n == "0" || strings.HasPrefix(n, "-") {
+			used = max(used, wait)
+		}
+		if left == "" || strings.HasPrefix(lower, "anthropic") {
+			all = max(all, wait)
+		}
+	}
+	return cmp.Or(used, all)
 }
 
 func (d dialect) refusesFormat(text string) bool {
@@ -142,59 +156,22 @@ func (d dialect) refusesFormat(text string) bool {
 // advice names what an operator can change.
 func (d dialect) advice(e *model.Error) string {
 	switch {
+	case e.Adjusted:
+		return "" // nothing is left to do
 	case e.Type == formatRefused:
-		return "this model does not take the way JSON is asked for: set TIDINGS_MODEL_OUTPUT to json_object or text"
+		return "this model does not accept the way JSON is asked for: set TIDINGS_MODEL_OUTPUT to json_object or text"
+	case e.Type == regionRefused:
+		return "the provider does not serve this model where this process runs: choose another model or address"
+	case e.Type == parameterRefused:
+		return "the provider refuses a parameter of the request: check that TIDINGS_MODEL is a text model, and what TIDINGS_MODEL_BASE_URL leads to"
 	case e.Kind == retry.Auth:
 		return "the provider does not accept the key for this: check " + KeyName(d.provider)
 	case e.Kind == retry.Quota:
 		return "the account at the provider is out of credit or at its limit"
-	case e.Status == 404 && d.ownAddress:
-		return "the provider does not know the model: check TIDINGS_MODEL"
-	case e.Status == 404:
-		return "nothing is there: check TIDINGS_MODEL, and how TIDINGS_MODEL_BASE_URL has to end"
+	case e.Kind == retry.Misconfigured && (d.ownAddress || e.Type == modelRefused):
+		return "the provider does not know or no longer serves the model: check TIDINGS_MODEL"
+	case e.Kind == retry.Misconfigured:
+		return "nothing answers there: check TIDINGS_MODEL, and how TIDINGS_MODEL_BASE_URL has to end"
 	}
 	return ""
-}
-
-// outOfMoney tells whether a message says that the account is empty or at a
-// limit that no pause lifts. What speaks of a minute is a rate limit, whatever
-// it calls it.
-func outOfMoney(status int, text string) bool {
-	switch status {
-	case 400, 402, 403, 429:
-	default:
-		return false
-	}
-	text = strings.NewReplacer("_", " ", "-", " ").Replace(strings.ToLower(text))
-	has := func(words ...string) bool {
-		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
-	}
-	if has("per minute", "per min", "/min", "per second", "perminute", "rpm", "tpm", "per hour") {
-		return false
-	}
-	return has("credit balance", "insufficient quota", "insufficient credit", "insufficient balance", "out of credit",
-		"not enough credit", "exceeded your current quota", "specified api usage limits", "spend limit", "spending limit",
-		"billing hard limit")
-}
-
-// finish completes the response of an answer that came to its end, or says why
-// it cannot be used. Its tokens are counted either way.
-func (d dialect) finish(x *exchange, r model.Response, asked, stopped string, good ...string) (model.Response, error) {
-	if r.Model == "" {
-		r.Model = asked
-	}
-	r.RequestID = x.requestID(d)
-	var e *model.Error
-	switch {
-	case !slices.Contains(good, stopped):
-		e = d.unusable(x, stopped)
-	case len(r.Content) == 0:
-		e = d.unusable(x, "no_output")
-	case !json.Valid(r.Content):
-		e = d.unusable(x, "not_json")
-	default:
-		return r, nil
-	}
-	r.Content, e.Usage = nil, r.Usage
-	return r, e
 }

@@ -3,6 +3,7 @@ package provider_test
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,6 +22,12 @@ func repeated(inCall, queued bool) string {
 	return "no"
 }
 
+// ends tells whether a row comes with a status of 200: then none that depends on the
+// status is repeated in the call.
+func ends(r provider.TypeRow) bool {
+	return slices.Contains(provider.Endings(), r) || r.Type == "no_answer" || r.Type == "no_output"
+}
+
 // errorTables are the tables of docs/errors.md as the code has them.
 func errorTables() string {
 	var b strings.Builder
@@ -29,14 +36,15 @@ func errorTables() string {
 		fmt.Fprintf(&b, "| %s | `%s` | %s |\n", r.Match(), r.Kind, repeated(r.InCall, r.Queued))
 	}
 	b.WriteString("\n| provider | type | reason | repeated |\n| --- | --- | --- | --- |\n")
-	for _, r := range provider.ErrorTypes() {
-		note := ""
-		if r.Weak {
-			note = ", or `quota` by its words"
+	for _, r := range append(provider.ErrorTypes(), provider.Endings()...) {
+		reason, again := "`"+string(r.Kind)+"`", repeated(r.Kind.InCall(503) && !ends(r), r.Kind.Queued())
+		switch {
+		case r.Kind == "":
+			reason, again = "by its words or status", ""
+		case r.Weak:
+			reason += ", or by its words"
 		}
-		// A status of 503 is what a kind that depends on it comes with.
-		inCall := r.Kind.InCall(503) && r.Type != "no_answer"
-		fmt.Fprintf(&b, "| %s | `%s` | `%s`%s | %s |\n", r.Provider, r.Type, r.Kind, note, repeated(inCall, r.Kind.Queued()))
+		fmt.Fprintf(&b, "| %s | `%s` | %s | %s |\n", r.Provider, r.Type, reason, again)
 	}
 	return b.String()
 }
@@ -58,12 +66,12 @@ func TestErrorsAreDocumented(t *testing.T) {
 // sentence.
 func TestErrorTypes(t *testing.T) {
 	seen := map[string]bool{}
-	for _, r := range provider.ErrorTypes() {
+	for _, r := range append(provider.ErrorTypes(), provider.Endings()...) {
 		if seen[r.Provider+r.Type] {
 			t.Errorf("%s of %s is there twice", r.Type, r.Provider)
 		}
 		seen[r.Provider+r.Type] = true
-		if r.Kind == "" || strings.ContainsAny(r.Type, " \n|`") {
+		if r.Kind == "" && !r.Weak || strings.ContainsAny(r.Type, " \n|`") {
 			t.Errorf("row %+v", r)
 		}
 	}

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -13,9 +14,9 @@ import (
 	"github.com/tidings/tidings/jobs/retry"
 )
 
-// exchange is one request and its answer as the transport saw them. The SDKs
-// differ in what they keep of a failed one: headers, a status beside a body
-// that is not the vendor's, how far an answer came. Here nothing is lost.
+// exchange is one request and its answer as the transport saw them. The SDKs write
+// the request; the answer is read here, because they take only what their own
+// vendor sends, and what arrives was often sent by somebody else.
 type exchange struct {
 	sent   bool
 	status int
@@ -23,6 +24,9 @@ type exchange struct {
 	at     time.Time // when the answer began
 	body   []byte    // of an error, its beginning
 	broke  error     // what ended the answer before its end
+	answer answer    // of a success
+	asked  model.Request
+	bound  sentWith
 }
 
 const (
@@ -36,13 +40,15 @@ var errAnswerTooLong = errors.New("model: the answer is too long")
 
 type exchangeKey struct{}
 
-// begin makes the exchange of one call and the context its request carries.
-func begin(ctx context.Context) (context.Context, *exchange) {
-	x := &exchange{}
+// begin makes the exchange of one call and the context its request carries. fold
+// reads one object of the vendor's answer, the whole or a piece of it.
+func begin(ctx context.Context, r model.Request, fold func(json.RawMessage, *answer)) (context.Context, *exchange) {
+	x := &exchange{asked: r, answer: answer{fold: fold}}
 	return context.WithValue(ctx, exchangeKey{}, x), x
 }
 
-// watched tells the exchange in a request's context what happens to it.
+// watched reads the answer to a request into the exchange in its context, and
+// gives the SDK an empty one in its place.
 type watched struct{ next http.RoundTripper }
 
 func (w watched) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -55,29 +61,52 @@ func (w watched) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer res.Body.Close() // also of a stream that is left early (S3-34)
 	x.status, x.header, x.at = res.StatusCode, res.Header, time.Now()
-	res.Body = &watchedBody{ReadCloser: res.Body, x: x}
-	return res, nil
+	if x.succeeded() {
+		x.broke = x.answer.read(res.Body)
+	} else {
+		x.body, _ = io.ReadAll(io.LimitReader(res.Body, maxErrorBody)) // the status says it without the rest
+	}
+	return &http.Response{StatusCode: res.StatusCode, Proto: res.Proto, ProtoMajor: res.ProtoMajor, ProtoMinor: res.ProtoMinor,
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader("{}")), ContentLength: 2, Request: req}, nil
 }
 
-type watchedBody struct {
-	io.ReadCloser
-	x    *exchange
-	read int
-}
+func (x *exchange) succeeded() bool { return 200 <= x.status && x.status <= 299 }
 
-func (b *watchedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if b.x.status >= 400 && len(b.x.body) < maxErrorBody {
-		b.x.body = append(b.x.body, p[:min(n, maxErrorBody-len(b.x.body))]...)
+// conclude is what came of a call that the SDK says failed with err, or nil. An
+// answer that came counts more than what the SDK made of it.
+func (x *exchange) conclude(ctx context.Context, d dialect, asked string, err error) (model.Response, error) {
+	a := &x.answer
+	r := model.Response{Model: code(a.model), Usage: a.usage, RequestID: x.requestID(d)}
+	if r.Model == "" {
+		r.Model = asked
 	}
-	if b.read += n; b.read > maxAnswer {
-		err = errAnswerTooLong
+	var e *model.Error
+	switch {
+	case !x.succeeded():
+		e = x.failure(ctx, d, err)
+	case a.fault != nil:
+		e = d.inside(x, readSaid(a.fault, x.clock()))
+		if a.begun && e.Kind.Queued() { // something was written, and paid for
+			e.Kind, e.RetryAfter = retry.StreamInterrupted, 0
+		}
+	case a.done:
+		r.Content, e = d.judge(x)
+	case x.broke != nil:
+		e = x.failure(ctx, d, x.broke)
+	case a.opened && a.stream && a.stopped == "": // it just ended, or an event cannot be read
+		e = d.unusable(x, ours(interrupted))
+	case !a.opened:
+		e = d.inside(x, readSaid(a.last, x.clock()))
+	default:
+		r.Content, e = d.judge(x)
 	}
-	if err != nil && err != io.EOF {
-		b.x.broke = err
+	if e != nil {
+		e.Usage, e.RequestID = a.usage, r.RequestID
+		return r, e
 	}
-	return n, err
+	return r, nil
 }
 
 // failure makes the *Error of a call that failed with err. An answer that came
@@ -88,7 +117,7 @@ func (x *exchange) failure(ctx context.Context, d dialect, err error) *model.Err
 	var e *model.Error
 	switch {
 	case x.status >= 400:
-		e = d.answered(x, x.status, d.read(x.body))
+		e = d.answered(x, x.status, readSaid(x.body, x.clock()))
 	case ctx.Err() != nil:
 		e = model.AsError(ctx, plain(err))
 	case !x.sent: // the SDK could not even write the request
@@ -100,16 +129,13 @@ func (x *exchange) failure(ctx context.Context, d dialect, err error) *model.Err
 			e.Kind = retry.Network
 		}
 	case x.status >= 300:
-		e = &model.Error{Kind: retry.Internal, Status: x.status, Cause: errRedirected,
+		e = &model.Error{Kind: retry.Misconfigured, Status: x.status, Cause: errRedirected,
 			Advice: "the address leads elsewhere: set TIDINGS_MODEL_BASE_URL to where the provider answers"}
 	case errors.Is(x.broke, errAnswerTooLong):
-		e = d.unusable(x, "too_long")
-	case x.broke != nil:
-		e = d.unusable(x, interrupted)
-	default: // empty, HTML, broken: something in between spoke, or fell silent
-		e = d.unusable(x, noAnswer)
+		e = d.unusable(x, ours(tooLong))
+	default:
+		e = d.unusable(x, ours(interrupted))
 	}
-	e.RequestID = x.requestID(d)
 	return e
 }
 
@@ -128,10 +154,12 @@ func plain(err error) error {
 }
 
 func (x *exchange) requestID(d dialect) string {
-	if x.header == nil {
-		return ""
+	for _, name := range []string{d.requestID, "x-request-id", "request-id", "cf-ray"} {
+		if id := code(x.header.Get(name)); id != "" {
+			return id
+		}
 	}
-	return code(x.header.Get(d.requestID))
+	return ""
 }
 
 // clock is the time that times in the answer's headers are counted from: the

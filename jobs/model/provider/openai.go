@@ -1,13 +1,11 @@
 package provider
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/url"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
@@ -24,8 +22,6 @@ type openaiModel struct {
 	access  Access
 	chat    openai.ChatCompletionService
 	dialect dialect
-	// official: OpenAI itself, or OpenAI's models at Azure.
-	official bool
 }
 
 const openaiURL = "https://api.openai.com/v1"
@@ -43,14 +39,24 @@ func newOpenAI(name string, a Access) *openaiModel {
 	if a.Key != "" {
 		options = append(options, option.WithAPIKey(a.Key))
 	}
-	d := openaiDialect()
-	d.ownAddress = a.BaseURL == ""
+	names := []string{oldBound, newBound}
+	if official(base) {
+		names = []string{newBound, oldBound}
+	}
+	d := dialect{provider: "openai", requestID: "x-request-id", refusals: []string{"response_format", "json_schema", "structured output"},
+		ownAddress: a.BaseURL == "", bound: &bound{names: names}}
 	// The service and not openai.NewClient: that one reads the environment.
-	return &openaiModel{name: name, access: a, chat: openai.NewChatCompletionService(options...), dialect: d, official: official(base)}
+	return &openaiModel{name: name, access: a, chat: openai.NewChatCompletionService(options...), dialect: d}
 }
 
-// official tells whether OpenAI's models answer at an address. They alone want
-// the newer name of the bound on the output, and everybody else may not know it.
+// The names of the bound on the output.
+const (
+	oldBound = "max_tokens"
+	newBound = "max_completion_tokens"
+)
+
+// official tells whether OpenAI's models answer at an address. They want the newer
+// name of the bound on the output, and many others do not know it.
 func official(base string) bool {
 	u, err := url.Parse(base)
 	if err != nil {
@@ -63,17 +69,19 @@ func official(base string) bool {
 func (m *openaiModel) Dependency() string { return "openai/" + m.name }
 
 func (m *openaiModel) Generate(ctx context.Context, r model.Request) (model.Response, error) {
-	ctx, x := begin(ctx)
+	ctx, x := begin(ctx, r, foldOpenAI)
+	x.bound.name, x.bound.size = m.dialect.bound.of(r)
 	params := openai.ChatCompletionNewParams{
 		Model: m.name,
 		Messages: []openai.ChatCompletionMessageParamUnion{
 			openai.SystemMessage(m.access.system(r)), openai.UserMessage(r.Prompt),
 		},
 	}
-	if r.MaxOutputTokens > 0 && m.official {
-		params.MaxCompletionTokens = openai.Int(int64(r.MaxOutputTokens))
-	} else if r.MaxOutputTokens > 0 {
-		params.MaxTokens = openai.Int(int64(r.MaxOutputTokens))
+	switch x.bound.name {
+	case newBound:
+		params.MaxCompletionTokens = openai.Int(x.bound.size)
+	case oldBound:
+		params.MaxTokens = openai.Int(x.bound.size)
 	}
 	switch m.access.Output {
 	case OutputSchema:
@@ -87,126 +95,63 @@ func (m *openaiModel) Generate(ctx context.Context, r model.Request) (model.Resp
 	case OutputObject:
 		params.ResponseFormat.OfJSONObject = &shared.ResponseFormatJSONObjectParam{}
 	}
-	got, err := m.chat.New(ctx, params)
-	if err != nil {
-		return model.Response{}, x.failure(ctx, m.dialect, err)
-	}
-	if got == nil { // null
-		return model.Response{}, m.dialect.unusable(x, noAnswer)
-	}
-	usage := openaiUsage(got.Usage)
-	if len(got.Choices) == 0 {
-		e := m.without(x, got.RawJSON())
-		e.Usage = usage
-		return model.Response{RequestID: e.RequestID, Usage: usage}, e
-	}
-	choice := got.Choices[0]
-	ending := string(choice.FinishReason)
-	if choice.Message.Refusal != "" {
-		ending = "refusal"
-	}
-	// Some servers name no reason: then what they wrote has to speak for itself.
-	return m.dialect.finish(x, model.Response{Content: bare(choice.Message.Content), Model: code(got.Model), Usage: usage}, m.name, ending, "stop", "")
+	_, err := m.chat.New(ctx, params)
+	return x.conclude(ctx, m.dialect, m.name, err)
 }
 
-// without is the error of a success without an answer: some gateways put the
-// failure of whoever stands behind them into it, its status included.
-func (m *openaiModel) without(x *exchange, body string) *model.Error {
-	s := readOpenAI([]byte(body))
-	if s.text == "" && len(s.types) == 0 {
-		return m.dialect.unusable(x, noAnswer)
+// foldOpenAI reads a chat completion, or one chunk of a stream of it.
+func foldOpenAI(object json.RawMessage, a *answer) {
+	type message struct {
+		Content json.RawMessage
+		Refusal json.RawMessage
 	}
-	for _, t := range s.types {
-		if status, err := strconv.Atoi(t); err == nil && 400 <= status && status <= 599 {
-			return m.dialect.answered(x, status, s)
+	var c struct {
+		Model   string
+		Choices []struct {
+			Index        int
+			Message      *message
+			Delta        *message
+			Text         string
+			FinishReason string `json:"finish_reason"`
+			Error        json.RawMessage
+		}
+		Usage *struct {
+			Input   *int64 `json:"prompt_tokens"`
+			Output  *int64 `json:"completion_tokens"`
+			Details struct {
+				Cached *int64 `json:"cached_tokens"`
+			} `json:"prompt_tokens_details"`
 		}
 	}
-	return m.dialect.answered(x, x.status, s)
-}
-
-func openaiUsage(c openai.CompletionUsage) (u model.Usage) {
-	if c.JSON.PromptTokens.Valid() {
-		u.InputTokens = &c.PromptTokens
+	if json.Unmarshal(object, &c) != nil {
+		return
 	}
-	if c.JSON.CompletionTokens.Valid() {
-		u.OutputTokens = &c.CompletionTokens
+	a.model = cmp.Or(a.model, c.Model)
+	if u := c.Usage; u != nil {
+		a.usage = model.Usage{InputTokens: u.Input, OutputTokens: u.Output, CachedTokens: u.Details.Cached}
 	}
-	if c.PromptTokensDetails.JSON.CachedTokens.Valid() {
-		u.CachedTokens = &c.PromptTokensDetails.CachedTokens
-	}
-	return u
-}
-
-func openaiDialect() dialect {
-	row := func(typ string, kind retry.Kind) TypeRow {
-		return TypeRow{Provider: "openai", Type: typ, Kind: kind}
-	}
-	return dialect{
-		provider: "openai", requestID: "x-request-id", read: readOpenAI, resets: openaiResets,
-		refusals: []string{"response_format", "json_schema", "structured output"},
-		// Without invalid_request_error and server_error, which come with many
-		// statuses and say less than those.
-		types: []TypeRow{
-			row("insufficient_quota", retry.Quota),
-			row("billing_hard_limit_reached", retry.Quota),
-			row("billing_not_active", retry.Quota),
-			row("rate_limit_exceeded", retry.RateLimited), // a code: the account is not empty
-			row("tokens", retry.RateLimited),
-			row("requests", retry.RateLimited),
-			row("invalid_api_key", retry.Auth),
-			row("account_deactivated", retry.Auth),
-			row("model_not_found", retry.InvalidInput),
-			row("context_length_exceeded", retry.InvalidInput),
-			row("string_above_max_length", retry.InvalidInput),
-			row("exceed_context_size_error", retry.InvalidInput), // llama.cpp
-			row("length", retry.InvalidOutput),                   // from here on: why an answer ended
-			row("content_filter", retry.InvalidOutput),
-			row("refusal", retry.InvalidOutput),
-		},
-	}
-}
-
-// readOpenAI reads the error of OpenAI and of those who answer like it: with a
-// text alone (LM Studio), or without the object around it (vLLM).
-func readOpenAI(body []byte) said {
-	type failure struct {
-		Code    json.RawMessage
-		Type    string
-		Message string
-		Param   string
-	}
-	var outer struct {
-		failure
-		Error json.RawMessage
-	}
-	if json.Unmarshal(body, &outer) != nil {
-		return said{}
-	}
-	f := outer.failure
-	var text string
-	if json.Unmarshal(outer.Error, &text) == nil && text != "" {
-		f.Message = text
-	} else if inner := (failure{}); json.Unmarshal(outer.Error, &inner) == nil && outer.Error != nil {
-		f = inner
-	}
-	s := said{text: strings.TrimSpace(f.Param + " " + f.Message)}
-	for _, t := range []string{string(bytes.Trim(f.Code, `"`)), f.Type} {
-		if t != "" && t != "null" {
-			s.types = append(s.types, t)
-		}
-	}
-	return s
-}
-
-// openaiResets is when the limit that is used up is full again, such as "6m0s".
-func openaiResets(x *exchange) (wait time.Duration) {
-	for _, limit := range []string{"requests", "tokens"} {
-		if x.header.Get("X-Ratelimit-Remaining-"+limit) != "0" {
+	for _, choice := range c.Choices {
+		if choice.Index != 0 {
 			continue
 		}
-		if d, err := time.ParseDuration(x.header.Get("X-Ratelimit-Reset-" + limit)); err == nil {
-			wait = max(wait, d)
+		a.opened = true
+		if len(choice.Error) > 0 && string(choice.Error) != "null" {
+			a.fault = object
 		}
+		a.stopped = cmp.Or(choice.FinishReason, a.stopped)
+		a.text.WriteString(choice.Text)
+		for _, m := range []*message{choice.Message, choice.Delta} {
+			if m == nil {
+				continue
+			}
+			text := contentText(m.Content)
+			a.begun = a.begun || choice.Delta != nil && text != ""
+			a.text.WriteString(text)
+			if refusal, ok := jsonString(m.Refusal); ok && refusal != "" {
+				a.stopped = "refusal"
+			}
+		}
+		// Some servers name no reason: then what they wrote has to speak for itself.
+		a.done = a.done || choice.Message != nil
 	}
-	return wait
 }

@@ -178,21 +178,3 @@ func shape(s map[string]any) map[string]any {
 	}
 	return out
 }
-
-// bare takes off what models without structured output put around their JSON: a
-// first part in which they think aloud, and a fence.
-func bare(text string) json.RawMessage {
-	text = strings.TrimSpace(text)
-	if rest, ok := strings.CutPrefix(text, "<think>"); ok {
-		if _, after, ok := strings.Cut(rest, "</think>"); ok {
-			text = strings.TrimSpace(after)
-		}
-	}
-	if rest, ok := strings.CutPrefix(text, "```"); ok {
-		_, rest, _ = strings.Cut(rest, "\n") // the language's name
-		if inside, ok := strings.CutSuffix(strings.TrimSpace(rest), "```"); ok {
-			text = strings.TrimSpace(inside)
-		}
-	}
-	return json.RawMessage(text)
-}
