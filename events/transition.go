@@ -97,6 +97,7 @@ const (
 	Network           Reason = "network"
 	Auth              Reason = "auth"
 	Quota             Reason = "quota"
+	Misconfigured     Reason = "misconfigured" // wrong model name, address, parameter or place: an operator's to mend
 	InvalidInput      Reason = "invalid_input"
 	InvalidOutput     Reason = "invalid_output"
 	StreamInterrupted Reason = "stream_interrupted"
@@ -121,7 +122,7 @@ const (
 
 // Reasons lists every reason.
 func Reasons() []Reason {
-	return []Reason{Overloaded, RateLimited, Unavailable, Timeout, Network, Auth, Quota,
+	return []Reason{Overloaded, RateLimited, Unavailable, Timeout, Network, Auth, Quota, Misconfigured,
 		InvalidInput, InvalidOutput, StreamInterrupted, WorkerLost, Internal, StorageFault,
 		BreakerOpen, RetryBudget, CallAllowance, AttemptsUsedUp, RetriesDisabled,
 		DependencyPaused, QueuePaused, NoWorker, Draining, RunByOperator, RunByUser,

@@ -79,7 +79,7 @@ func (m *Metrics) Expect(dependency string, priced bool) {
 			m.endedJobs.WithLabelValues(w.Name, string(events.OutcomeUnknown), string(why))
 		}
 		for _, first := range []string{"yes", "no"} {
-			for _, class := range []string{"ok", string(retry.Auth), string(retry.Quota)} {
+			for _, class := range []string{"ok", string(retry.Auth), string(retry.Quota), string(retry.Misconfigured)} {
 				m.calls.WithLabelValues(dependency, w.Name, first, class)
 			}
 		}
@@ -160,6 +160,9 @@ func (m *Metrics) call(job, dependency, workload string, first bool, c model.Cal
 	class, which := "ok", "no"
 	if c.Err != nil {
 		class = string(c.Err.Kind)
+		if c.Err.Adjusted { // nobody has to mend what is learnt from a refusal
+			class = "adjusted"
+		}
 	}
 	if first {
 		which = "yes"

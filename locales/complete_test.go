@@ -22,7 +22,7 @@ func contractKeys() []string {
 		session_classification_taking_longer session_checking_connection
 		retrying_queue retrying_call retrying_now retrying_call_now retry_in_seconds`)
 	for _, reason := range strings.Fields(`
-		overloaded rate_limited unavailable timeout network auth quota invalid_input invalid_output stream_interrupted
+		overloaded rate_limited unavailable timeout network auth quota misconfigured invalid_input invalid_output stream_interrupted
 		worker_lost internal storage breaker_open retry_budget call_allowance attempts retries_disabled
 		dependency_paused queue_paused no_worker draining run_by_operator run_by_user cancelled removed deadline`) {
 		keys = append(keys, "reason_"+reason)

@@ -85,7 +85,7 @@
 //	overloaded, unavailable, timeout, network,
 //	stream_interrupted                                  bad
 //	rate_limited                                        closed: nothing but fewer places; half open: bad
-//	auth, quota, invalid_input, invalid_output,
+//	auth, quota, misconfigured, invalid_input, invalid_output,
 //	internal, cancelled                                 nothing
 //
 // A refused key, an empty purse or a bad prompt says nothing about whether the

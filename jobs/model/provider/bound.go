@@ -127,10 +127,14 @@ func windowIn(text string, size int64) (window, input int64) {
 // sizeIn finds the largest bound that a message allows: the largest number in it
 // that is below the one that was refused. 0 is none.
 func sizeIn(text string, refused int64) (most int64) {
-	for _, m := range regexp.MustCompile("(?:^|[\\s\\[(<>=:,`'\"])"+numberText+"([\\s\\]),.;:`'\"]|$)").FindAllStringSubmatchIndex(text, -1) {
-		n := integer(strings.ReplaceAll(text[m[2]:m[3]], "_", ""))
-		before, after := text[max(0, m[0]-25):m[2]], text[m[3]:min(len(text), m[3]+15)]
-		if strings.Contains(after, "exclusive") || strings.HasSuffix(strings.TrimRight(before, " `'\""), "less than") || strings.HasSuffix(strings.TrimRight(before, " `'\""), "lower than") {
+	for _, m := range regexp.MustCompile(`\d{1,3}(?:,\d{3})+\b|[\w.-]+`).FindAllStringIndex(text, -1) {
+		word := strings.Trim(text[m[0]:m[1]], ".")
+		if strings.Trim(word, "0123456789,_") != "" {
+			continue // a name, such as a model's
+		}
+		n := integer(strings.ReplaceAll(word, "_", ""))
+		before, after := strings.TrimRight(text[:m[0]], " `'\""), text[m[1]:min(len(text), m[1]+15)]
+		if strings.Contains(after, "exclusive") || strings.HasSuffix(before, "less than") || strings.HasSuffix(before, "lower than") {
 			n--
 		}
 		if leastOutput <= n && n < refused {

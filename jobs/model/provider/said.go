@@ -20,9 +20,6 @@ type said struct {
 	wait   time.Duration
 }
 
-// empty: the body names no error.
-func (s said) empty() bool { return s.status == 0 && len(s.types) == 0 && s.text == "" }
-
 // readSaid reads an error's body: JSON of whatever form, an event of a stream, or
 // words. A page of HTML says nothing.
 func readSaid(body []byte, now time.Time) said {

@@ -4,7 +4,7 @@ import type { Attempt, Call, History, Wait } from "./history.js";
 
 const words: Readonly<Record<string, string>> = {
   overloaded: "overloaded", rate_limited: "too many requests", unavailable: "unavailable", timeout: "no answer in time",
-  network: "no connection", auth: "key refused", quota: "quota used up", invalid_input: "bad input", invalid_output: "unusable output",
+  network: "no connection", auth: "key refused", quota: "quota used up", misconfigured: "not set up correctly", invalid_input: "bad input", invalid_output: "unusable output",
   stream_interrupted: "broke off", cancelled: "cancelled", attempts: "all attempts used", call_allowance: "all calls used",
   lost: "lost with the server",
 };
