@@ -182,7 +182,7 @@ func job(ctx context.Context, p model.Provider, r model.Request) (outcome, reaso
 		if time.Now().Add(wait).After(end) {
 			return "deadline_exceeded", "deadline", classes
 		}
-		time.Sleep(wait) // of the bubble
+		<-time.After(wait) // of the bubble
 	}
 	return "retries_exhausted", "attempts", classes
 }
@@ -205,7 +205,7 @@ func TestReportedAnswers(t *testing.T) {
 }
 
 func play(t *testing.T, c reported) {
-	time.Sleep(time.Until(time.Date(2026, 12, 1, 6, 0, 0, 0, time.UTC))) // when the cases were written
+	<-time.After(time.Until(time.Date(2026, 12, 1, 6, 0, 0, 0, time.UTC))) // when the cases were written
 	standin := &playing{t: t, answers: c.Answers}
 	p := mustOpen(t, c.Adapter, provider.Access{Key: "k", BaseURL: "http://127.0.0.1:1" + basePath(c.Adapter), Transport: standin})
 	r := model.Request{Workload: c.Workload, System: "Write.", Prompt: strings.Repeat("The pump failed in the night. ", 120),
