@@ -124,14 +124,17 @@ func (s *Server) switchOrder(ctx context.Context, set string, scope gate.Scope, 
 	case scope.Workload != "" && !known:
 		return invalid("workload", "there is no such workload")
 	}
-	if err := s.order(&order, set == "off", length); err != nil {
+	if err := s.order(ctx, &order, set == "off", length); err != nil {
 		return err
 	}
 	return s.o.Operators.SwitchRetries(ctx, set == "off", scope, order)
 }
 
-// order checks an order and gives it its end, by the storage's clock.
-func (s *Server) order(o *gate.Order, begins bool, length string) error {
+// order checks an order, notes who gives it, and gives it its end, by the
+// storage's clock.
+func (s *Server) order(ctx context.Context, o *gate.Order, begins bool, length string) error {
+	who := operatorOf(ctx)
+	o.Login, o.From = who.login, who.from
 	o.Owner, o.Note = strings.TrimSpace(o.Owner), strings.TrimSpace(o.Note)
 	switch {
 	case o.Owner == "" || len(o.Owner) > maxOwner:
@@ -222,7 +225,7 @@ func (s *Server) pauseCalls(c *gin.Context) {
 
 // pauseOrder checks an order about a dependency and carries it out.
 func (s *Server) pauseOrder(ctx context.Context, pause bool, name string, order gate.Order, length string) error {
-	if err := s.order(&order, pause, length); err != nil {
+	if err := s.order(ctx, &order, pause, length); err != nil {
 		return err
 	}
 	return s.o.Operators.PauseCalls(ctx, pause, name, order)
@@ -264,7 +267,9 @@ type (
 		Workload   string `json:"workload,omitempty"`
 		Owner      string `json:"owner"`
 		Note       string `json:"note"`
-		Until      *stamp `json:"until"` // null: it ended something
+		Login      string `json:"login,omitempty"` // who logged in to give it
+		From       string `json:"from,omitempty"`  // and the address
+		Until      *stamp `json:"until"`           // null: it ended something
 	}
 	retriesJSON struct {
 		Off   []orderJSON `json:"off"`   // in force now
@@ -307,7 +312,7 @@ func orders(all []gate.Record) []orderJSON {
 	list := make([]orderJSON, len(all))
 	for i, r := range all {
 		list[i] = orderJSON{At: optional(r.At), Action: r.Action, Scope: scopeOf(r.Scope), Dependency: r.Dependency, Workload: r.Workload,
-			Owner: r.Owner, Note: r.Note, Until: optional(r.Until)}
+			Owner: r.Owner, Note: r.Note, Login: r.Login, From: r.From, Until: optional(r.Until)}
 		if r.At.IsZero() { // what is in force is off, as its list says
 			list[i].Action = ""
 		}

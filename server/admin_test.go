@@ -17,6 +17,7 @@ var _ Operators = (*jobs.Operators)(nil)
 // operatorsScript keeps orders as the gate does, without one.
 type operatorsScript struct {
 	done     []string
+	orders   []gate.Order
 	switches gate.Switches
 	state    gate.State
 	cohorts  jobs.Cohorts
@@ -79,6 +80,7 @@ func (o *operatorsScript) Inspect(ctx context.Context, dependency string) (gate.
 }
 
 func (o *operatorsScript) note(what string, begin bool, of string, order gate.Order) {
+	o.orders = append(o.orders, order)
 	left := time.Duration(0)
 	if !order.Until.IsZero() {
 		left = time.Until(order.Until)
@@ -90,13 +92,13 @@ func (o *operatorsScript) note(what string, begin bool, of string, order gate.Or
 func officeHouse(t *testing.T, test func(*testing.T, *house, *operatorsScript)) {
 	t.Helper()
 	o := &operatorsScript{}
-	synctestHouse(t, func(t *testing.T, h *house) { test(t, h, o) }, func(s *Options) { s.Operators, s.AdminPassword = o, "right" })
+	synctestHouse(t, func(t *testing.T, h *house) { test(t, h, o) }, func(s *Options) { s.Operators, s.AdminPassword = o, password })
 }
 
 // put sends an operator's order.
 func (h *house) put(t *testing.T, path, body string, headers ...string) answer {
 	t.Helper()
-	return h.send(t, "http://ops"+path, "PUT", body, append(headers, login("right"))...)
+	return h.send(t, "http://ops"+path, "PUT", body, append(headers, login(password))...)
 }
 
 func TestS4_77_OperatorsSwitchRetriesOffAndOn(t *testing.T) {
@@ -111,7 +113,7 @@ func TestS4_77_OperatorsSwitchRetriesOffAndOn(t *testing.T) {
 		shown := `{"off":[{"scope":"workload","workload":"summary","owner":"ann","note":"<outage>","until":"` + aTime + `"}],"audit":[` +
 			`{"at":"` + aTime + `","action":"on","scope":"all","owner":"bo","note":"","until":null},` +
 			`{"at":"` + aTime + `","action":"off","scope":"dependency","dependency":"openai/gpt-x","owner":"bo","note":"","until":"` + aTime + `"}]}`
-		h.send(t, "http://ops/admin/retries", "GET", "", login("right")).exactly(t, 200, shown)
+		h.send(t, "http://ops/admin/retries", "GET", "", login(password)).exactly(t, 200, shown)
 		h.put(t, "/admin/retries", `{"retries":"off","workload":"summary","owner":" ann ","note":"<outage>","for":"2h"}`).exactly(t, 200, shown)
 		h.put(t, "/admin/retries", `{"retries":"off","dependency":"openai/gpt-x","owner":"ann","for":"7d"}`)
 		h.put(t, "/admin/retries", `{"retries":"on","owner":"bo","note":null}`)
@@ -153,7 +155,7 @@ func TestS4_77_OperatorsSwitchRetriesOffAndOn(t *testing.T) {
 		}
 		o.err = fmt.Errorf("%w: gone", events.ErrUnavailable)
 		h.put(t, "/admin/retries", `{`+whole+`}`).refused(t, "without the storage", 503, "storage_unavailable", "")
-		h.send(t, "http://ops/admin/retries", "GET", "", login("right")).refused(t, "without the storage", 503, "storage_unavailable", "")
+		h.send(t, "http://ops/admin/retries", "GET", "", login(password)).refused(t, "without the storage", 503, "storage_unavailable", "")
 	})
 }
 
@@ -165,7 +167,7 @@ func TestSilentStorageIsToldToOperatorsInTime(t *testing.T) {
 			{"GET", "/admin/dependencies", ""}, {"GET", "/admin/dependencies/local", ""}, {"PUT", "/admin/dependencies/local/pause", `{"owner":"ann","for":"1h"}`},
 		} {
 			began := time.Now()
-			headers := []string{login("right")}
+			headers := []string{login(password)}
 			if r.body != "" {
 				headers = append(headers, "Content-Type: application/json")
 			}
@@ -198,10 +200,10 @@ func TestI92_OperatorsPauseAndResumeADependency(t *testing.T) {
 		if fmt.Sprint(o.done) != fmt.Sprint(want) {
 			t.Errorf("done\n%q\nwant\n%q", o.done, want)
 		}
-		if m := h.send(t, "http://ops/admin/dependencies/other/model", "GET", "", login("right")).json(t); m["used_here"] != false || m["dependency"] != "other/model" {
+		if m := h.send(t, "http://ops/admin/dependencies/other/model", "GET", "", login(password)).json(t); m["used_here"] != false || m["dependency"] != "other/model" {
 			t.Errorf("another one: %v", m)
 		}
-		if all, _ := h.send(t, "http://ops/admin/dependencies", "GET", "", login("right")).json(t)["dependencies"].([]any); len(all) != 1 {
+		if all, _ := h.send(t, "http://ops/admin/dependencies", "GET", "", login(password)).json(t)["dependencies"].([]any); len(all) != 1 {
 			t.Errorf("all: %v", all)
 		}
 		o.done = nil
@@ -226,18 +228,19 @@ func TestS4_77_PermissionsAreNotGotRound(t *testing.T) {
 			"/admin/retries":                  `{"retries":"off","owner":"eve","for":"1h"}`,
 			"/admin/dependencies/local/pause": `{"owner":"eve","for":"1h"}`,
 		} {
-			for _, header := range []string{login("wrong"), "Authorization: Bearer right", "Accept: */*"} {
+			for _, header := range []string{login("wrong"), "Authorization: Bearer " + password, "Accept: */*"} {
 				if a := h.send(t, "http://ops"+path, "PUT", body, header); a.status != 401 {
 					t.Errorf("%s with %s: %d", path, header, a.status)
 				}
+				time.Sleep(longestPause) // after a wrong guess
 			}
 			if a := h.put(t, path, body, "Sec-Fetch-Site: cross-site"); a.status != 403 {
 				t.Errorf("%s from a page elsewhere: %d", path, a.status)
 			}
-			if a := h.do(t, "PUT", path, body, login("right")); a.status != 404 {
+			if a := h.do(t, "PUT", path, body, login(password)); a.status != 404 {
 				t.Errorf("%s on the API: %d", path, a.status)
 			}
-			h.send(t, "http://ops"+path, "DELETE", "", login("right")).refused(t, path, 405, "method_not_allowed", "")
+			h.send(t, "http://ops"+path, "DELETE", "", login(password)).refused(t, path, 405, "method_not_allowed", "")
 		}
 		if len(o.done) != 0 {
 			t.Errorf("carried out %q", o.done)
@@ -250,7 +253,7 @@ func TestS4_63_MeasuresAreToldByWindow(t *testing.T) {
 		two := 2.0
 		o.cohorts = jobs.Cohorts{From: at(aTime), To: at(aTime), All: jobs.Measured{Calls: 4, FirstCalls: 2, Amplification: &two}, Workloads: map[string]jobs.Measured{"summary": {}}}
 		for _, query := range []string{"", "?window=1h", "?window=24h", "?window=7d"} {
-			m := h.send(t, "http://ops/admin/measures"+query, "GET", "", login("right")).json(t)
+			m := h.send(t, "http://ops/admin/measures"+query, "GET", "", login(password)).json(t)
 			all, _ := m["all"].(map[string]any)
 			summary, _ := m["workloads"].(map[string]any)["summary"].(map[string]any)
 			if m["from"] != aTime || all["amplification"] != 2.0 || all["calls"] != 4.0 {
@@ -260,6 +263,6 @@ func TestS4_63_MeasuresAreToldByWindow(t *testing.T) {
 				t.Errorf("without a denominator: %v", summary)
 			}
 		}
-		h.send(t, "http://ops/admin/measures?window=1y", "GET", "", login("right")).refused(t, "a year", 400, "invalid_query", "window")
+		h.send(t, "http://ops/admin/measures?window=1y", "GET", "", login(password)).refused(t, "a year", 400, "invalid_query", "window")
 	})
 }

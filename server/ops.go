@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"net/http/pprof"
 	"sync"
@@ -138,20 +137,4 @@ func (s *Server) devModelCalls(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(append(b, '\n')) // a reader that went away
-}
-
-// loopback tells whether a request comes from this machine and was meant for
-// it: a page elsewhere can point a name of its own at 127.0.0.1.
-func loopback(r *http.Request) bool {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(host)
-	named, _, err := net.SplitHostPort(r.Host)
-	if err != nil {
-		named = r.Host
-	}
-	to := net.ParseIP(named)
-	return ip != nil && ip.IsLoopback() && (named == "localhost" || to != nil && to.IsLoopback())
 }

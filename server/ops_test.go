@@ -33,6 +33,9 @@ func (u *webUI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// password is the operators'.
+const password = "right horse battery"
+
 func login(password string) string {
 	return "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("admin:"+password))
 }
@@ -46,16 +49,17 @@ func TestI43_TheQueuesAreBehindALogin(t *testing.T) {
 					headers []string
 					want    int
 				}{
-					{nil, 401}, {[]string{login("wrong")}, 401}, {[]string{login("")}, 401}, {[]string{"Authorization: Bearer right"}, 401},
-					{[]string{"Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("root:right"))}, 401}, {[]string{login("right")}, 200},
+					{nil, 401}, {[]string{login("wrong")}, 401}, {[]string{login("")}, 401}, {[]string{"Authorization: Bearer " + password}, 401},
+					{[]string{"Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("root:"+password))}, 401}, {[]string{login(password)}, 200},
 				} {
 					a := h.doOps(t, "GET", page, c.headers...)
 					if a.status != c.want || c.want == 401 && !strings.HasPrefix(a.header.Get("WWW-Authenticate"), "Basic ") {
 						t.Errorf("%s with %q: %d, want %d", page, c.headers, a.status, c.want)
 					}
+					time.Sleep(longestPause) // after a wrong guess
 				}
 			}
-		}, func(o *Options) { o.Queues, o.AdminPassword, o.Dev = &webUI{}, "right", true })
+		}, func(o *Options) { o.Queues, o.AdminPassword, o.Dev = &webUI{}, password, true })
 	})
 	t.Run("without a password", func(t *testing.T) {
 		synctestHouse(t, func(t *testing.T, h *house) {
@@ -86,7 +90,7 @@ func TestInDevTheQueuesAreOpenToThisMachineOnly(t *testing.T) {
 		t.Errorf("outside of dev: %d", a.status)
 	}
 	for remote, want := range map[string]bool{"127.0.0.1:1": true, "[::1]:1": true, "10.1.2.3:1": false, "pipe": false} {
-		if got := loopback(&http.Request{RemoteAddr: remote, Host: "localhost:8081"}); got != want {
+		if got := loopback(&http.Request{RemoteAddr: remote, Host: "localhost:8081", ProtoMajor: 1, ProtoMinor: 1}); got != want {
 			t.Errorf("from %s: %v", remote, got)
 		}
 	}
@@ -95,7 +99,7 @@ func TestInDevTheQueuesAreOpenToThisMachineOnly(t *testing.T) {
 func TestTheQueuesPagesGetTheHeadersTheyLack(t *testing.T) {
 	ui := &webUI{}
 	synctestHouse(t, func(t *testing.T, h *house) {
-		page := h.doOps(t, "GET", "/queues/queues/default", login("p"))
+		page := h.doOps(t, "GET", "/queues/queues/default", login(password))
 		policy := page.header.Get("Content-Security-Policy")
 		// echo -n 'alert(1)' | openssl dgst -sha256 -binary | base64
 		if !strings.Contains(policy, "script-src 'self' 'sha256-bhHHL3z2vDgxUt0W3dWQOrprscmda2Y5pLsLg4GF+pI=';") || !strings.Contains(policy, "frame-ancestors 'none'") {
@@ -104,30 +108,30 @@ func TestTheQueuesPagesGetTheHeadersTheyLack(t *testing.T) {
 		if page.header.Get("X-Frame-Options") != "DENY" || page.header.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("headers %v", page.header)
 		}
-		if a := h.doOps(t, "GET", "/queues/static/logo.svg", login("p")); a.header.Get("Content-Type") != "image/svg+xml" {
+		if a := h.doOps(t, "GET", "/queues/static/logo.svg", login(password)); a.header.Get("Content-Type") != "image/svg+xml" {
 			t.Errorf("logo: %q", a.header.Get("Content-Type"))
 		}
 		for _, path := range []string{"/queues/api/redis_info", "/queues/api/%72edis_info", "/queues/static/js/main.js.map", "/queues/api/redis_info/"} {
-			if a := h.doOps(t, "GET", path, login("p")); a.status != 404 {
+			if a := h.doOps(t, "GET", path, login(password)); a.status != 404 {
 				t.Errorf("%s: %d %s", path, a.status, a.body)
 			}
 		}
 		// Another site's page cannot press the buttons, although the browser adds the login.
 		for _, headers := range [][]string{{"Sec-Fetch-Site: cross-site"}, {"Origin: https://evil.test"}} {
-			if a := h.send(t, "http://ops/queues/api/queues/default:pause", "POST", "", append(headers, login("p"))...); a.status != 403 {
+			if a := h.send(t, "http://ops/queues/api/queues/default:pause", "POST", "", append(headers, login(password))...); a.status != 403 {
 				t.Errorf("%q: %d", headers, a.status)
 			}
 		}
-		if a := h.send(t, "http://ops/queues/api/queues/default:pause", "POST", "", "Sec-Fetch-Site: same-origin", login("p")); a.status != 204 || ui.paused != 1 {
+		if a := h.send(t, "http://ops/queues/api/queues/default:pause", "POST", "", "Sec-Fetch-Site: same-origin", login(password)); a.status != 204 || ui.paused != 1 {
 			t.Errorf("our own page: %d, paused %d times", a.status, ui.paused)
 		}
-	}, func(o *Options) { o.Queues, o.AdminPassword = ui, "p" })
+	}, func(o *Options) { o.Queues, o.AdminPassword = ui, password })
 }
 
 func TestOpsPagesAndMetrics(t *testing.T) {
 	synctestHouse(t, func(t *testing.T, h *house) {
 		for path, want := range map[string]int{"/healthz": 200, "/": 303, "/ops": 200, "/queues": 200, "/nothing": 404, "/dev/model/calls": 404, "/admin/x": 404} {
-			headers := []string{login("p")}
+			headers := []string{login(password)}
 			if a := h.doOps(t, "GET", path, headers...); path != "/queues" && a.status != want || path == "/queues" && a.status != 404 {
 				t.Errorf("%s: %d", path, a.status)
 			}
@@ -152,7 +156,7 @@ func TestOpsPagesAndMetrics(t *testing.T) {
 		if strings.Contains(m, session) {
 			t.Error("a session's id is in the metrics")
 		}
-	}, func(o *Options) { o.AdminPassword, o.Operators = "p", &operatorsScript{} })
+	}, func(o *Options) { o.AdminPassword, o.Operators = password, &operatorsScript{} })
 }
 
 func TestReadiness(t *testing.T) {

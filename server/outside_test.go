@@ -344,18 +344,18 @@ func TestOperatorsFailAnAttemptAndResolveAnUnknownOutcome(t *testing.T) {
 	outsideHouse(t, func(t *testing.T, h *house, o *outsideScript) {
 		o.settled = jobs.Settled{JobID: "01JOB", Attempt: 2, Status: events.Failed, At: at(aTime)}
 		fail := `{` + holder + `,"failure_type":"model_auth"}`
-		a := h.send(t, job+"/attempts/2/fail", "POST", fail, login("right"))
+		a := h.send(t, job+"/attempts/2/fail", "POST", fail, login(password))
 		a.exactly(t, 200, `{"job_id":"01JOB","attempt":2,"status":"FAILED","failure_type":"model_auth","failed_at":"`+aTime+`","decision":"FAILED","attempts_used":2,"next_retry_at":null}`)
 		if a.header.Get("X-Frame-Options") != "DENY" || a.header.Get("Cache-Control") != "no-store" {
 			t.Errorf("headers %v", a.header)
 		}
 		o.status = events.Completed
-		h.send(t, job+"/resolve", "POST", `{"outcome":"completed","content":{"a":1}}`, login("right")).exactly(t, 200, `{"job_id":"01JOB","status":"completed"}`)
+		h.send(t, job+"/resolve", "POST", `{"outcome":"completed","content":{"a":1}}`, login(password)).exactly(t, 200, `{"job_id":"01JOB","status":"completed"}`)
 		if o.resolved != `01JOB {"a":1}` {
 			t.Errorf("resolved %s", o.resolved)
 		}
 		o.status = events.Failed
-		h.send(t, job+"/resolve", "POST", `{"outcome":"failed"}`, login("right")).exactly(t, 200, `{"job_id":"01JOB","status":"error"}`)
+		h.send(t, job+"/resolve", "POST", `{"outcome":"failed"}`, login(password)).exactly(t, 200, `{"job_id":"01JOB","status":"error"}`)
 		if o.resolved != `01JOB ` {
 			t.Errorf("resolved %s", o.resolved)
 		}
@@ -363,27 +363,28 @@ func TestOperatorsFailAnAttemptAndResolveAnUnknownOutcome(t *testing.T) {
 			`{}`: "outcome", `{"outcome":"error"}`: "outcome", `{"outcome":"completed"}`: "content", `{"outcome":"completed","content":null}`: "content",
 			`{"outcome":"failed","content":{}}`: "content", `{"outcome":"failed","why":1}`: "why",
 		} {
-			h.send(t, job+"/resolve", "POST", body, login("right")).refused(t, body, 400, "invalid_field", field)
+			h.send(t, job+"/resolve", "POST", body, login(password)).refused(t, body, 400, "invalid_field", field)
 		}
 		o.err = &jobs.Refusal{Code: jobs.CodeNotResolvable}
-		h.send(t, job+"/resolve", "POST", `{"outcome":"failed"}`, login("right")).refused(t, "resolve", 409, "not_resolvable", "")
+		h.send(t, job+"/resolve", "POST", `{"outcome":"failed"}`, login(password)).refused(t, "resolve", 409, "not_resolvable", "")
 		o.err = &jobs.Refusal{Code: jobs.CodeNotFound}
-		h.send(t, job+"/resolve", "POST", `{"outcome":"failed"}`, login("right")).refused(t, "resolve", 404, "not_found", "")
+		h.send(t, job+"/resolve", "POST", `{"outcome":"failed"}`, login(password)).refused(t, "resolve", 404, "not_found", "")
 
 		for _, path := range []string{"/attempts/2/fail", "/resolve"} {
 			for _, header := range []string{showToken, login("wrong"), "Accept: */*"} {
 				if a := h.send(t, job+path, "POST", `{}`, header); a.status != 401 {
 					t.Errorf("%s with %s: %d", path, header, a.status)
 				}
+				time.Sleep(longestPause) // after a wrong guess
 			}
-			if a := h.send(t, job+path, "POST", `{}`, login("right"), "Sec-Fetch-Site: cross-site"); a.status != 403 {
+			if a := h.send(t, job+path, "POST", `{}`, login(password), "Sec-Fetch-Site: cross-site"); a.status != 403 {
 				t.Errorf("%s from a page elsewhere: %d", path, a.status)
 			}
-			h.send(t, job+path, "GET", "", login("right")).refused(t, path, 405, "method_not_allowed", "")
-			if a := h.do(t, "POST", "/admin/jobs/01JOB"+path, `{}`, login("right"), showToken); a.status != http.StatusNotFound {
+			h.send(t, job+path, "GET", "", login(password)).refused(t, path, 405, "method_not_allowed", "")
+			if a := h.do(t, "POST", "/admin/jobs/01JOB"+path, `{}`, login(password), showToken); a.status != http.StatusNotFound {
 				t.Errorf("%s on the API: %d", path, a.status)
 			}
 		}
-		h.send(t, "http://ops/admin/", "GET", "", login("right")).refused(t, "/admin/", 404, "not_found", "")
-	}, func(o *Options) { o.AdminPassword = "right" })
+		h.send(t, "http://ops/admin/", "GET", "", login(password)).refused(t, "/admin/", 404, "not_found", "")
+	}, func(o *Options) { o.AdminPassword = password })
 }

@@ -19,7 +19,7 @@ const hostile = `"><script>alert(1)</script>`
 func (h *house) form(t *testing.T, path string, fields url.Values, headers ...string) answer {
 	t.Helper()
 	return h.send(t, "http://ops"+path, "POST", fields.Encode(),
-		append(headers, login("right"), "Content-Type: application/x-www-form-urlencoded")...)
+		append(headers, login(password), "Content-Type: application/x-www-form-urlencoded")...)
 }
 
 func TestTheOverviewShowsHostileTextsAsText(t *testing.T) {
@@ -31,7 +31,7 @@ func TestTheOverviewShowsHostileTextsAsText(t *testing.T) {
 			Holders: []gate.Holder{{JobID: hostile, Kind: "first", Permit: "claim-token.1"}}}
 		o.open = jobs.Open{Count: 1, Jobs: []jobs.OpenJob{{Topic: summary(session), JobID: "01JTEST0000000000000000001"}}}
 		h.happen(t, summary(session), queued())
-		a := h.doOps(t, "GET", "/ops", login("right"))
+		a := h.doOps(t, "GET", "/ops", login(password))
 		text := string(a.body)
 		if a.status != 200 || strings.Contains(text, "<script") || !strings.Contains(text, "&lt;script&gt;") {
 			t.Errorf("%d %s", a.status, text)
@@ -47,7 +47,7 @@ func TestTheOverviewShowsHostileTextsAsText(t *testing.T) {
 		if strings.Contains(text, "claim-token") {
 			t.Error("a claim's token is shown")
 		}
-		job := h.doOps(t, "GET", "/ops/job?"+url.Values{"id": {hostile}, "session": {hostile}, "workload": {hostile}, "owner": {hostile}, "lang": {hostile}}.Encode(), login("right"))
+		job := h.doOps(t, "GET", "/ops/job?"+url.Values{"id": {hostile}, "session": {hostile}, "workload": {hostile}, "owner": {hostile}, "lang": {hostile}}.Encode(), login(password))
 		if job.status != 404 || strings.Contains(string(job.body), "<script") {
 			t.Errorf("%d %s", job.status, job.body)
 		}
@@ -62,7 +62,7 @@ func TestS4_43_TheOverviewOffersNoEndToAProvidersWait(t *testing.T) {
 			if paused {
 				o.state.PausedUntil = time.Now().Add(time.Hour)
 			}
-			text := string(h.doOps(t, "GET", "/ops", login("right")).body)
+			text := string(h.doOps(t, "GET", "/ops", login(password)).body)
 			if got := strings.Contains(text, `name="calls" value="resume"`); got != paused || strings.Contains(text, "and a wait that the provider") {
 				t.Errorf("paused %v: a way to resume is offered: %v", paused, got)
 			}
@@ -91,10 +91,10 @@ func TestFormsDoWhatTheAdminRequestsDo(t *testing.T) {
 		if fmt.Sprint(o.done) != fmt.Sprint(want) {
 			t.Errorf("done\n%q\nwant\n%q", o.done, want)
 		}
-		if a := h.doOps(t, "GET", "/ops?done=off", login("right")); !strings.Contains(string(a.body), `role="status"`) {
+		if a := h.doOps(t, "GET", "/ops?done=off", login(password)); !strings.Contains(string(a.body), `role="status"`) {
 			t.Error("the page does not say what was done")
 		}
-		if a := h.doOps(t, "GET", "/ops?done="+url.QueryEscape(hostile), login("right")); strings.Contains(string(a.body), `role="status"`) {
+		if a := h.doOps(t, "GET", "/ops?done="+url.QueryEscape(hostile), login(password)); strings.Contains(string(a.body), `role="status"`) {
 			t.Error("the page says what somebody else made up")
 		}
 
@@ -154,16 +154,16 @@ func TestAJobsPage(t *testing.T) {
 				InputTokens: &in, CostUSD: &cost}}}}
 		time.Sleep(time.Hour) // what was sent is what was sent then
 		synctest.Wait()
-		text := string(h.doOps(t, "GET", "/ops/job?id=01JX", login("right")).body)
+		text := string(h.doOps(t, "GET", "/ops/job?id=01JX", login(password)).body)
 		for _, want := range []string{"overloaded (529)", "12\u2009345", "0.2500", "unknown", "1.5 s", "Retrying in 30s (attempt 2/4)…", "&#34;retry_in_ms&#34;:30000", "newer job since 01JX"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("no %q in\n%s", want, text)
 			}
 		}
-		if a := h.doOps(t, "GET", "/ops/job?id=%2001JX%09", login("right")); a.status != 200 {
+		if a := h.doOps(t, "GET", "/ops/job?id=%2001JX%09", login(password)); a.status != 200 {
 			t.Errorf("an id that was pasted with the space around it: %d", a.status)
 		}
-		if text := string(h.doOps(t, "GET", "/ops/job?session="+session+"&workload=summary&owner=bo&lang=nb", login("right")).body); !strings.Contains(text, "Prøver igjen") {
+		if text := string(h.doOps(t, "GET", "/ops/job?session="+session+"&workload=summary&owner=bo&lang=nb", login(password)).body); !strings.Contains(text, "Prøver igjen") {
 			t.Errorf("not in Norwegian:\n%s", text)
 		}
 		if want := "[01JX " + events.NewTopic("bo", session, "summary").String() + "]"; !strings.HasSuffix(fmt.Sprint(o.found), strings.TrimPrefix(want, "[01JX")) {
@@ -171,13 +171,13 @@ func TestAJobsPage(t *testing.T) {
 		}
 		o.unknown = &jobs.Refusal{Code: jobs.CodeNotFound}
 		for query, status := range map[string]int{"id=01JX": 404, "session=" + session + "&workload=summary": 404, "session=a%20b": 400, "workload=poems&session=a": 400, "": 400} {
-			a := h.doOps(t, "GET", "/ops/job?"+query, login("right"))
+			a := h.doOps(t, "GET", "/ops/job?"+query, login(password))
 			if a.status != status || !strings.Contains(string(a.body), "What to try") {
 				t.Errorf("%s: %d", query, a.status)
 			}
 		}
 		o.unknown = fmt.Errorf("%w: gone", events.ErrUnavailable)
-		if a := h.doOps(t, "GET", "/ops/job?id=01JX", login("right")); a.status != 503 || !strings.Contains(string(a.body), "Redis does not answer") {
+		if a := h.doOps(t, "GET", "/ops/job?id=01JX", login(password)); a.status != 503 || !strings.Contains(string(a.body), "Redis does not answer") {
 			t.Errorf("without a storage: %d", a.status)
 		}
 	})
@@ -200,7 +200,7 @@ func TestS4_77_AnOrderWithoutAnswerIsNotSaidToHaveFailed(t *testing.T) {
 func TestS4_70_TheOverviewWithoutTheStorage(t *testing.T) {
 	officeHouse(t, func(t *testing.T, h *house, o *operatorsScript) {
 		o.err = fmt.Errorf("%w: gone", events.ErrUnavailable)
-		a := h.doOps(t, "GET", "/ops", login("right"))
+		a := h.doOps(t, "GET", "/ops", login(password))
 		if text := string(a.body); a.status != 503 || !strings.Contains(text, "Redis does not answer") || !strings.Contains(text, `href="/metrics"`) || strings.Contains(text, "<form") {
 			t.Errorf("%d %s", a.status, text)
 		}

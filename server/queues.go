@@ -3,7 +3,6 @@ package server
 import (
 	"bytes"
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/base64"
 	"net/http"
 	"path"
@@ -11,36 +10,8 @@ import (
 	"strings"
 )
 
-// admin lets operators in: the user "admin" with the password. In dev, without
-// one, whoever sits at this machine. Otherwise there is nothing here.
-func (s *Server) admin(next http.Handler) http.Handler {
-	want := sha256.Sum256([]byte(s.o.AdminPassword))
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.o.AdminPassword == "" {
-			if s.o.Dev && loopback(r) {
-				next.ServeHTTP(w, r)
-				return
-			}
-			plain(w, http.StatusNotFound, "Not served without a password: set TIDINGS_ADMIN_PASSWORD.\n")
-			return
-		}
-		user, password, _ := r.BasicAuth()
-		got := sha256.Sum256([]byte(password))
-		if subtle.ConstantTimeCompare([]byte(user), []byte("admin"))&subtle.ConstantTimeCompare(got[:], want[:]) == 1 {
-			next.ServeHTTP(w, r)
-			return
-		}
-		if password != "" {
-			s.log.Warn("refused an operator's login", "from", r.RemoteAddr)
-		}
-		w.Header().Set("WWW-Authenticate", `Basic realm="tidings operators", charset="UTF-8"`)
-		plain(w, http.StatusUnauthorized, "The user is admin.\n")
-	})
-}
-
 // queues serves the queue's web UI with the headers it lacks, and without what
-// it should not show: Redis's own INFO, and source maps by the megabyte. What
-// operators change there is logged.
+// it should not show: Redis's own INFO, and source maps by the megabyte.
 func (s *Server) queues() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked := path.Clean(r.URL.Path)
@@ -54,9 +25,6 @@ func (s *Server) queues() http.Handler {
 		}
 		h := w.Header()
 		h.Set("Content-Security-Policy", uiPolicy(""))
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			s.log.Info("queues changed by an operator", "method", r.Method, "path", asked, "from", r.RemoteAddr)
-		}
 		switch {
 		case strings.HasPrefix(asked, "/queues/api/"):
 			s.o.Queues.ServeHTTP(w, r)

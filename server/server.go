@@ -25,7 +25,8 @@
 //	demo.go        the page that shows it all, in dev
 //	outside.go     workers in other programs; what operators settle by hand
 //	ops.go         health, readiness, metrics
-//	queues.go      the operators' login, the queue's web UI
+//	login.go       the operators' login, and what slows down guesses
+//	queues.go      the queue's web UI
 //	admin.go       what operators change: retries, calls to a dependency
 //	pages*.go      the operators' own pages, without scripts; pages has their files
 //
@@ -47,6 +48,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"html/template"
 	"log/slog"
 	"net/http"
@@ -111,7 +113,8 @@ type Options struct {
 	// Queues is the queue's web UI, made for the root path /queues; whether it
 	// is read-only is its own matter. nil: not served.
 	Queues http.Handler
-	// AdminPassword opens the operators' pages to the user "admin".
+	// AdminPassword opens the operators' pages to the user "admin". At least
+	// MinPassword characters; "": they are served in Dev alone, on this machine alone.
 	AdminPassword string
 	// DevModelCalls counts the calls of the simulated model; served in Dev only.
 	DevModelCalls func(events.Topic) int
@@ -128,6 +131,7 @@ type Server struct {
 	emitter *emitter
 	texts   *textBook
 	ready   *readiness
+	guesses *guesses
 	pages   *template.Template
 	// delivery has one of the metrics alone, for the operators' page.
 	delivery *prometheus.Registry
@@ -142,6 +146,9 @@ type Server struct {
 func New(o Options) (*Server, error) {
 	if o.Jobs == nil || o.Hub == nil || o.Texts == nil {
 		return nil, errors.New("server: Jobs, Hub and Texts are required")
+	}
+	if o.AdminPassword != "" && len(o.AdminPassword) < MinPassword {
+		return nil, fmt.Errorf("server: the operators' password needs at least %d characters", MinPassword)
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -177,6 +184,7 @@ func New(o Options) (*Server, error) {
 	s.render = newRenderer(o.Texts, o.Hub.Now)
 	s.streams = newStreams(o.StreamLimit, o.OwnerStreamLimit, o.MaxAge, s.metrics)
 	s.probes = newProbes()
+	s.guesses = newGuesses()
 	s.emitter = newEmitter(o.Logger, o.Heartbeat, o.WriteTimeout)
 	s.ready = &readiness{probe: o.Hub.Probe, draining: s.streams.draining}
 	gin.SetMode(gin.ReleaseMode) // gin's own global: keeps it from printing routes to stdout

@@ -19,6 +19,7 @@ import (
 	"github.com/tidings/tidings/jobs/model"
 	"github.com/tidings/tidings/jobs/model/provider"
 	"github.com/tidings/tidings/jobs/retry"
+	"github.com/tidings/tidings/server"
 )
 
 // This file is the only one that reads the environment. The struct tags below,
@@ -360,6 +361,9 @@ func (s *settings) complete(mode string) error {
 	if s.Auth == "jwt" && (s.JWTIssuer == "" || s.JWTAudience == "") {
 		return errors.New("TIDINGS_AUTH is jwt: set TIDINGS_JWT_ISSUER and TIDINGS_JWT_AUDIENCE to your tokens' iss and aud, " +
 			"such as https://login.example.com and tidings, or tokens for other services would be taken")
+	}
+	if s.AdminPassword != "" && len(s.AdminPassword) < server.MinPassword {
+		return fmt.Errorf("TIDINGS_ADMIN_PASSWORD needs at least %d characters, such as openssl rand -hex 16 makes", server.MinPassword)
 	}
 	if err := s.completeOutside(mode); err != nil {
 		return err

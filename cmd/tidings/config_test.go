@@ -11,6 +11,9 @@ import (
 	"github.com/tidings/tidings/jobs/retry"
 )
 
+// adminPassword is the operators' in these tests.
+const adminPassword = "let-me-in-please"
+
 // clearEnvironment hides the settings of whoever runs the tests.
 func clearEnvironment(t *testing.T) {
 	t.Helper()
@@ -164,6 +167,8 @@ func TestRefusedSettings(t *testing.T) {
 		{"TIDINGS_AUTH", "jwt", "dev", []string{"TIDINGS_JWT_SECRET"}},
 		{"TIDINGS_JWT_SECRET", "s3cret", "dev", []string{"TIDINGS_AUTH is off"}},
 		{"TIDINGS_OUTSIDE", "poem", "dev", []string{"TIDINGS_OUTSIDE", "poem"}},
+		{"TIDINGS_ADMIN_PASSWORD", "x", "dev", []string{"TIDINGS_ADMIN_PASSWORD", "16", "openssl"}},
+		{"TIDINGS_ADMIN_PASSWORD", "fifteen letters", "check", []string{"TIDINGS_ADMIN_PASSWORD", "16", "openssl"}},
 		{"TIDINGS_WORKER_TOKEN", "guess me", "dev", []string{"TIDINGS_WORKER_TOKEN", "32"}},
 		{"TIDINGS_LOG_LEVEL", "loud", "dev", []string{"log-level", "debug"}},
 		{"TIDINGS_LISTEN", "127.0.0.1:0", "serve", []string{"serve needs TIDINGS_REDIS_URL"}},
@@ -249,11 +254,11 @@ func TestSecretsHaveNoFlag(t *testing.T) {
 			}
 		}
 	}
-	line, mode, err := read(t, map[string]string{"TIDINGS_ADMIN_PASSWORD": "letmein"}, "dev")
+	line, mode, err := read(t, map[string]string{"TIDINGS_ADMIN_PASSWORD": adminPassword}, "dev")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if line.settings(mode).AdminPassword != "letmein" {
+	if line.settings(mode).AdminPassword != adminPassword {
 		t.Error("TIDINGS_ADMIN_PASSWORD is not read")
 	}
 }

@@ -45,7 +45,7 @@ func newPatient(t *testing.T) *patient {
 func fleet(t *testing.T, p *patient, more map[string]string) (api *process, workers [2]*process, env map[string]string) {
 	t.Helper()
 	env = short(map[string]string{
-		"TIDINGS_REDIS_URL": eventstest.StartRedis(t).URL(), "TIDINGS_ADMIN_PASSWORD": "letmein", "TIDINGS_QUEUE_DELAYS": "10s",
+		"TIDINGS_REDIS_URL": eventstest.StartRedis(t).URL(), "TIDINGS_ADMIN_PASSWORD": adminPassword, "TIDINGS_QUEUE_DELAYS": "10s",
 		"TIDINGS_MODEL": "openai/gpt-x", "TIDINGS_MODEL_BASE_URL": p.URL + "/v1", "OPENAI_API_KEY": "key-of-the-test", "TIDINGS_BREAKER_CALLS": "1000",
 	})
 	for name, value := range more {
@@ -71,7 +71,7 @@ func TestS4_77_TheKillSwitchHoldsForTheWholeFleet(t *testing.T) {
 	t.Parallel()
 	p := newPatient(t)
 	api, workers, env := fleet(t, p, nil)
-	as := map[string]string{"TIDINGS_ADMIN_PASSWORD": "letmein", "TIDINGS_OPS_URL": workers[1].ops, "TIDINGS_OPERATOR": "ann"}
+	as := map[string]string{"TIDINGS_ADMIN_PASSWORD": adminPassword, "TIDINGS_OPS_URL": workers[1].ops, "TIDINGS_OPERATOR": "ann"}
 
 	const jobs = 6
 	var streams [jobs]*stream
@@ -161,7 +161,8 @@ func TestS4_77_TheKillSwitchHoldsForTheWholeFleet(t *testing.T) {
 	} {
 		with := map[string]string{"TIDINGS_ADMIN_PASSWORD": env["TIDINGS_ADMIN_PASSWORD"], "TIDINGS_OPS_URL": workers[0].ops, "TIDINGS_OPERATOR": "ann"}
 		if strings.Contains(text, "login") {
-			with["TIDINGS_ADMIN_PASSWORD"] = "wrong"
+			// Of another process, since this one would keep the others waiting.
+			with["TIDINGS_ADMIN_PASSWORD"], with["TIDINGS_OPS_URL"] = "wrong", workers[1].ops
 		}
 		if said := ordered(t, 1, with, args...); !strings.Contains(said, text) {
 			t.Errorf("%v: said %q", args, said)
@@ -175,7 +176,7 @@ func TestI92_APauseFromATerminal(t *testing.T) {
 	p := newPatient(t)
 	p.well.Store(true)
 	api, workers, _ := fleet(t, p, nil)
-	as := map[string]string{"TIDINGS_ADMIN_PASSWORD": "letmein", "TIDINGS_OPS_URL": workers[0].ops, "USER": "ann"}
+	as := map[string]string{"TIDINGS_ADMIN_PASSWORD": adminPassword, "TIDINGS_OPS_URL": workers[0].ops, "USER": "ann"}
 
 	// A pause can be over before the job comes to it.
 	got := ""

@@ -68,8 +68,8 @@ func (p *process) metrics() string {
 // own event with its own code, has texts in 16 languages and its own metric.
 func TestS4_50_SixOutcomes(t *testing.T) {
 	t.Parallel()
-	p := serve(t, short(map[string]string{"TIDINGS_OUTSIDE": "classification", "TIDINGS_WORKER_TOKEN": workerToken, "TIDINGS_ADMIN_PASSWORD": "letmein"}), "dev")
-	as := map[string]string{"TIDINGS_ADMIN_PASSWORD": "letmein", "TIDINGS_OPS_URL": p.ops, "TIDINGS_OPERATOR": "ann"}
+	p := serve(t, short(map[string]string{"TIDINGS_OUTSIDE": "classification", "TIDINGS_WORKER_TOKEN": workerToken, "TIDINGS_ADMIN_PASSWORD": adminPassword}), "dev")
+	as := map[string]string{"TIDINGS_ADMIN_PASSWORD": adminPassword, "TIDINGS_OPS_URL": p.ops, "TIDINGS_OPERATOR": "ann"}
 	played := func(steps ...string) func(*testing.T) {
 		return func(*testing.T) { p.submit("s", steps...) }
 	}

@@ -14,7 +14,7 @@ import (
 // client was sent, the switches, and a refusal.
 func TestOperatorsPagesInABrowser(t *testing.T) {
 	t.Parallel()
-	p := serve(t, short(map[string]string{"TIDINGS_ADMIN_PASSWORD": "letmein", "TIDINGS_QUEUE_DELAYS": "60s"}), "dev")
+	p := serve(t, short(map[string]string{"TIDINGS_ADMIN_PASSWORD": adminPassword, "TIDINGS_QUEUE_DELAYS": "60s"}), "dev")
 	ids := map[string]string{}
 	for session, steps := range map[string][]string{"done": {"503", "ok"}, "waits": {"529"}, "key": {"401"}} {
 		s := openStream(t, p.session(session)+"/status", "")
@@ -25,7 +25,7 @@ func TestOperatorsPagesInABrowser(t *testing.T) {
 		}
 	}
 	b := startBrowser(t)
-	page := "http://admin:letmein@" + strings.TrimPrefix(p.ops, "http://")
+	page := "http://admin:" + adminPassword + "@" + strings.TrimPrefix(p.ops, "http://")
 	look := func(name string) {
 		t.Helper()
 		for _, scheme := range []string{"light", "dark"} {
@@ -42,7 +42,7 @@ func TestOperatorsPagesInABrowser(t *testing.T) {
 		b.dress("light", 1280)
 		var all string
 		b.js("document.documentElement.outerHTML", &all)
-		for _, secret := range []string{"pump", "lost pressure", "letmein", "worn"} {
+		for _, secret := range []string{"pump", "lost pressure", adminPassword, "worn"} {
 			if strings.Contains(all, secret) {
 				t.Errorf("%s shows %q", name, secret)
 			}
@@ -175,7 +175,7 @@ func (b *browser) tabThrough() {
 // TestOperatorsPagesNeedTheLogin: without a password nothing of them is there.
 func TestOperatorsPagesNeedTheLogin(t *testing.T) {
 	t.Parallel()
-	p := serve(t, short(map[string]string{"TIDINGS_ADMIN_PASSWORD": "letmein"}), "dev")
+	p := serve(t, short(map[string]string{"TIDINGS_ADMIN_PASSWORD": adminPassword}), "dev")
 	for _, path := range []string{"/ops", "/ops/job?session=abc-123", "/ops/style.css", "/admin/measures", "/admin/retries"} {
 		res, err := http.Get(p.ops + path)
 		if err != nil {

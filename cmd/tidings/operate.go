@@ -62,6 +62,7 @@ type order struct {
 	Action, Scope        string
 	Dependency, Workload string
 	Owner, Note          string
+	Login, From          string
 	Until                time.Time
 }
 
@@ -115,7 +116,7 @@ func switchRetries(ctx context.Context, c *retriesCommand, out io.Writer) error 
 		if !o.Until.IsZero() {
 			until = " until " + o.Until.Local().Format(operatorsTime)
 		}
-		fmt.Fprintf(out, "  %s  %-3s  %s%s, by %s%s\n", o.At.Local().Format(operatorsTime), clean(o.Action), o.target(), until, clean(o.Owner), note(o.Note))
+		fmt.Fprintf(out, "  %s  %-3s  %s%s, by %s%s\n", o.At.Local().Format(operatorsTime), clean(o.Action), o.target(), until, clean(o.Owner), o.login()+note(o.Note))
 	}
 	return nil
 }
@@ -125,6 +126,14 @@ func (o order) target() string {
 		return "everything"
 	}
 	return clean(o.Scope + " " + o.Dependency + o.Workload)
+}
+
+// login is who logged in to give the order.
+func (o order) login() string {
+	if o.Login == "" { // it is older than that
+		return ""
+	}
+	return clean(" (" + o.Login + " from " + o.From + ")")
 }
 
 func note(text string) string {
@@ -239,6 +248,8 @@ func (a *opsAccess) ask(ctx context.Context, method, path string, body map[strin
 	switch {
 	case res.StatusCode == http.StatusUnauthorized:
 		return errors.New("the login was refused: set TIDINGS_ADMIN_PASSWORD to that of the processes")
+	case res.StatusCode == http.StatusTooManyRequests:
+		return fmt.Errorf("too many wrong passwords came from here: wait %s s, then try again", clean(res.Header.Get("Retry-After")))
 	case res.StatusCode == http.StatusNotFound:
 		return fmt.Errorf("%s has nothing at %s: is it the operators' address (TIDINGS_OPS_LISTEN) and not the API's, and a model's name as in TIDINGS_MODEL?", at, clean(path))
 	case json.Unmarshal(text, &problem) != nil:

@@ -15,8 +15,11 @@ var ErrEnd = errors.New("gate: the end must lie in the next " + orderMax.String(
 // Order is who wants something, why, and until when. An order always ends by
 // itself: what is forgotten must not stay.
 type Order struct {
-	Owner string    `json:"owner"` // needed
-	Note  string    `json:"note"`
+	Owner string `json:"owner"` // needed; what was typed
+	Note  string `json:"note"`
+	// Login is the name that logged in to give the order, From its address.
+	Login string    `json:"login,omitempty"`
+	From  string    `json:"from,omitempty"`
 	Until time.Time `json:"until,omitzero"` // Redis time, at most 7 days ahead; not used by Resume and SwitchOn
 }
 
