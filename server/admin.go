@@ -48,7 +48,7 @@ func (s *Server) adminRoutes() http.Handler {
 	e.HandleMethodNotAllowed = true
 	e.RedirectTrailingSlash = false
 	_ = e.SetTrustedProxies(nil)
-	e.Use(s.observe, s.recovered)
+	e.Use(s.observe, s.recovered, s.bodyByMethod)
 	e.NoRoute(func(c *gin.Context) { s.fail(c, &problem{code: codeNotFound}) })
 	e.NoMethod(s.noMethod)
 	outside := e.Group("/admin/jobs/:job_id", s.hasOutside)

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/gin-gonic/gin"
@@ -132,26 +131,25 @@ func plausible(s string) bool {
 
 func letter(b byte) bool { return alphanumeric(b) && (b < '0' || b > '9') }
 
-// body reads a JSON body within its size and time.
-func body(c *gin.Context) ([]byte, error) {
+// body reads a JSON body within its size.
+func (s *Server) body(c *gin.Context) ([]byte, error) {
 	if err := bodyType(c.Request.Header); err != nil {
 		return nil, err
 	}
 	if c.Request.ContentLength > jobs.MaxInputBytes {
 		return nil, &problem{code: codeBodyTooLarge}
 	}
-	rc := http.NewResponseController(c.Writer)
-	_ = rc.SetReadDeadline(time.Now().Add(bodyTimeout)) // not every writer can, in tests
 	b, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, jobs.MaxInputBytes))
 	if err != nil {
 		var tooLarge *http.MaxBytesError
 		if errors.As(err, &tooLarge) {
 			return nil, &problem{code: codeBodyTooLarge}
 		}
+		if s.closing.Err() != nil {
+			return nil, &problem{code: codeDraining}
+		}
 		return nil, &problem{code: codeInvalidBody, hint: "the body ended early"}
 	}
-	// A deadline left behind would look like a peer that went away.
-	_ = rc.SetReadDeadline(time.Time{})
 	if !utf8.Valid(b) {
 		return nil, &problem{code: codeInvalidBody, hint: "not UTF-8"}
 	}

@@ -29,7 +29,7 @@ func (s *Server) submit(c *gin.Context) {
 		s.fail(c, err)
 		return
 	}
-	b, err := body(c)
+	b, err := s.body(c)
 	if err != nil {
 		s.fail(c, err)
 		return

@@ -49,6 +49,10 @@ func opsHeaders(next http.Handler) http.Handler {
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cache-Control", "no-store")
 		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")
+		if !carriesBody(r.Method) && hasBody(r) {
+			plain(w, http.StatusBadRequest, "This request takes no body.\n")
+			return
+		}
 		next.ServeHTTP(w, r)
 	})
 }

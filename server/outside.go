@@ -296,7 +296,7 @@ func validJobID(id string) bool { return id != "" && len(id) <= maxJobID && only
 // fields reads a body that has these fields and no others. null is the same as
 // leaving one away.
 func (s *Server) fields(c *gin.Context, into map[string]any) error {
-	b, err := body(c)
+	b, err := s.body(c)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ func (s *Server) routes() http.Handler {
 	e.UseRawPath = true // an escaped slash stays inside its session id, and is refused there
 	_ = e.SetTrustedProxies(nil)
 
-	e.Use(s.observe, s.recovered, s.harden, s.crossOrigin)
+	e.Use(s.observe, s.recovered, s.harden, s.crossOrigin, s.bodyByMethod)
 	e.NoRoute(func(c *gin.Context) { s.fail(c, &problem{code: codeNotFound}) })
 	e.NoMethod(s.noMethod)
 
@@ -31,7 +31,7 @@ func (s *Server) routes() http.Handler {
 	get(own, "/sessions/:session_id/:workload/status", s.status)
 	get(own, "/sessions/:session_id/:workload/attempts", s.attempts)
 	own.POST("/sessions/:session_id/:workload", s.submit)
-	own.POST("/sessions/:session_id/:workload/retry", s.retry)
+	own.POST("/sessions/:session_id/:workload/retry", s.bodiless, s.retry)
 	own.DELETE("/sessions/:session_id/:workload/job", s.cancel)
 
 	s.outsideRoutes(v1)

@@ -17,7 +17,6 @@ const (
 	idleTimeout    = 2 * time.Minute
 	answerTimeout  = 30 * time.Second // a whole answer; streams set their own for each write
 	profileTimeout = 5 * time.Minute  // the operators' answers: profiles take their time
-	bodyTimeout    = 15 * time.Second // a whole body
 	shutdownGrace  = 5 * time.Second  // after the drain, for requests under way
 	peerTimeout    = 20 * time.Second // unacknowledged bytes: then the peer is gone
 	sendBuffer     = 32 << 10         // the kernel's, per connection
@@ -29,16 +28,20 @@ const (
 // Serve answers on both listeners until ctx ends, then takes the server down:
 // no longer ready, streams closed one by one over Options.Drain, requests
 // finished. It closes the listeners and returns when nothing is left running.
-// ops may be nil.
+// Either may be nil.
 func (s *Server) Serve(ctx context.Context, api, ops net.Listener) error {
 	// base is every request's context. Shutdown would wait for streams without
 	// ever telling them, so whatever is left after the drain is told by base.
 	base, kill := context.WithCancel(context.WithoutCancel(ctx))
 	defer kill()
 
-	servers := []*http.Server{s.httpServer(base, s.api, answerTimeout)}
-	listeners := []net.Listener{tunedListener{api}}
-	if ops != nil {
+	var servers []*http.Server
+	var listeners []net.Listener
+	if api != nil {
+		servers = append(servers, s.httpServer(base, s.api, answerTimeout))
+		listeners = append(listeners, tunedListener{api})
+	}
+	if ops != nil { // last: it is what says that we are draining
 		servers = append(servers, s.httpServer(base, s.ops, profileTimeout))
 		listeners = append(listeners, ops)
 	}
@@ -59,12 +62,10 @@ func (s *Server) Serve(ctx context.Context, api, ops net.Listener) error {
 		s.Drain(base)
 	case err = <-failed:
 	}
-	// The operators' server goes last: it is what says that we are draining.
-	for i, hs := range servers {
+	s.closed()
+	for _, hs := range servers {
 		err = errors.Join(err, s.shutdown(base, hs))
-		if i == 0 {
-			kill()
-		}
+		kill()
 	}
 	wg.Wait()
 	return err
@@ -84,7 +85,8 @@ func (s *Server) shutdown(base context.Context, hs *http.Server) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(base), shutdownGrace)
 	defer cancel()
 	if err := hs.Shutdown(ctx); err != nil {
-		return errors.Join(err, hs.Close())
+		s.log.Warn("requests that took too long were cut at the end", "error", err)
+		return hs.Close()
 	}
 	return nil
 }
@@ -94,9 +96,9 @@ func (s *Server) shutdown(base context.Context, hs *http.Server) error {
 func (s *Server) httpServer(base context.Context, h http.Handler, answer time.Duration) *http.Server {
 	var p http.Protocols
 	p.SetHTTP1(true)
-	p.SetUnencryptedHTTP2(true) // proxies speak it to us without TLS
+	p.SetUnencryptedHTTP2(s.o.H2C)
 	return &http.Server{
-		Handler:           h,
+		Handler:           s.bounded(h),
 		Protocols:         &p,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxH2Streams, MaxReadFrameSize: maxH2FrameSize, SendPingTimeout: pingAfter, PingTimeout: peerTimeout, WriteByteTimeout: peerTimeout},
 		ReadHeaderTimeout: headerTimeout,

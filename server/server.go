@@ -17,6 +17,7 @@
 //	sse.go         frames to bytes; the only file that knows r3labs/sse
 //	render.go      a transition as JSON, in the reader's language
 //	texts.go       messages and locales
+//	bodies.go      how long a body may take, and where there is none
 //	decode.go      session ids, cursors, queries and bodies from outside
 //	problem.go     an error as a response
 //	middleware.go  request ids, logs, panics, origins
@@ -88,6 +89,8 @@ type Options struct {
 	// Origins are the web origins that may call the API from a browser, such
 	// as "https://app.example.com". "*" means any, as in Dev.
 	Origins []string
+	// H2C speaks HTTP/2 without TLS too, for a proxy that does.
+	H2C bool
 	// Dev accepts "simulate", allows every origin, serves the demo page, and
 	// opens the operators' pages on loopback without a password.
 	Dev bool
@@ -140,6 +143,9 @@ type Server struct {
 	// leaving ends when the process goes down, and with it every wait of a worker.
 	leaving context.Context
 	leave   context.CancelFunc
+	// closing ends when the streams are closed and only requests are left.
+	closing context.Context
+	closed  context.CancelFunc
 }
 
 // New puts a Server together. It starts nothing; Serve does.
@@ -167,6 +173,7 @@ func New(o Options) (*Server, error) {
 
 	s := &Server{o: o, log: o.Logger}
 	s.leaving, s.leave = context.WithCancel(context.Background())
+	s.closing, s.closed = context.WithCancel(context.Background())
 	var err error
 	if s.metrics, err = newMetrics(o.Metrics); err != nil {
 		return nil, err

@@ -106,7 +106,7 @@ func TestI04_TheSameOverTCP(t *testing.T) {
 func TestHTTP2WithoutTLS(t *testing.T) {
 	promises(t)
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, func(o *Options) { o.Heartbeat = 5 * time.Second })
+		h := newHouse(t, func(o *Options) { o.Heartbeat, o.H2C = 5*time.Second, true })
 		var p http.Protocols
 		p.SetUnencryptedHTTP2(true)
 		h.client.Transport = &http.Transport{DialContext: dialer(h.api, h.ops), Protocols: &p, DisableCompression: true,

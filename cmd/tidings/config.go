@@ -47,6 +47,7 @@ type commandLine struct {
 type settings struct {
 	Listen    string `group:"Addresses" env:"TIDINGS_LISTEN" default:"127.0.0.1:8080" help:"Where the API listens. Port 0 picks one."`
 	OpsListen string `group:"Addresses" env:"TIDINGS_OPS_LISTEN" default:"127.0.0.1:8081" help:"Where health, metrics and the queues' web page listen. Never public."`
+	H2C       bool   `name:"h2c" group:"Addresses" env:"TIDINGS_H2C" help:"Also speak HTTP/2 without TLS, for a proxy that does."`
 	RedisURL  string `group:"Addresses" env:"TIDINGS_REDIS_URL" placeholder:"URL" help:"redis://, redis-sentinel:// or redis-cluster://, or one of them with rediss for TLS. Empty: an embedded one, in dev only."`
 
 	Auth         string        `group:"Who may call" env:"TIDINGS_AUTH" enum:"off,jwt" default:"off" help:"off: everybody is the same owner. jwt: a bearer token's sub is the owner."`

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"sync"
 	"time"
 )
@@ -73,7 +72,7 @@ func runService(ctx context.Context, mode string, s *settings, stdout, stderr io
 			p.stopWorking(base)
 		})
 	}
-	err = p.serve(ctx, api, ops)
+	err = p.server.Serve(ctx, api, ops)
 	stop() // a listener that failed takes the workers down too
 	leaving.Wait()
 	p.log.Info("stopped")
@@ -114,26 +113,6 @@ func (p *parts) stopWorking(base context.Context) {
 	defer cancel()
 	p.worker.Drain(ctx, p.s.retry.CallDrain)
 	p.queue.Stop()
-}
-
-// serve serves until ctx ends and the streams are closed.
-func (p *parts) serve(ctx context.Context, api, ops net.Listener) error {
-	if api != nil {
-		return p.server.Serve(ctx, api, ops)
-	}
-	h := &http.Server{Handler: p.server.Ops(), ReadHeaderTimeout: settling}
-	failed := make(chan error, 1)
-	go func() { failed <- h.Serve(ops) }() // ends with Shutdown
-	select {
-	case err := <-failed:
-		return err
-	case <-ctx.Done():
-	}
-	base := context.WithoutCancel(ctx)
-	p.server.Drain(base) // there are no streams; readiness goes off
-	end, cancel := context.WithTimeout(base, settling)
-	defer cancel()
-	return h.Shutdown(end)
 }
 
 // announce says that the process is ready and where, one key=value each, after

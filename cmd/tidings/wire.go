@@ -159,7 +159,7 @@ func build(mode string, s *settings, stderr io.Writer) (p *parts, err error) {
 	jobs.NewGauges(registry, operators)
 	options := server.Options{
 		Hub: p.hub, Texts: texts, Logger: p.log, Metrics: registry,
-		Auth: auth, Origins: s.Origins, AdminPassword: s.AdminPassword,
+		H2C: s.H2C, Auth: auth, Origins: s.Origins, AdminPassword: s.AdminPassword,
 		Outside: p.outside, WorkerToken: s.WorkerToken,
 		Operators: operators,
 		Heartbeat: s.Heartbeat, MaxAge: s.StreamMaxAge, Drain: s.Drain,
