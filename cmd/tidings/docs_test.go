@@ -210,3 +210,24 @@ func TestS4_72_S4_73_S4_74_S4_78_TheDocumentsSay(t *testing.T) {
 		}
 	}
 }
+
+// What security.md promises is shown by tests that are there.
+func TestSecurityNamesTestsThatAreThere(t *testing.T) {
+	there := map[string]bool{}
+	eachFile(t, func(name string, text []byte) {
+		if strings.HasSuffix(name, "_test.go") {
+			for _, m := range regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`).FindAllSubmatch(text, -1) {
+				there[string(m[1])] = true
+			}
+		}
+	})
+	named := regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9_]+)`").FindAllStringSubmatch(document(t, "docs/security.md"), -1)
+	for _, m := range named {
+		if !there[m[1]] {
+			t.Errorf("security.md names %s, which is no test", m[1])
+		}
+	}
+	if len(named) < 30 {
+		t.Errorf("security.md names only %d tests", len(named))
+	}
+}

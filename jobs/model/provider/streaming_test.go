@@ -1,10 +1,13 @@
 package provider_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -184,6 +187,39 @@ func TestAnswersHaveABound(t *testing.T) {
 					t.Errorf("%s, %d: %v after %d bytes", vendor, status, err, body.taken)
 				}
 			}
+		}
+	}
+}
+
+// An answer of a few hundred KiB that unpacks to 200 MiB is not unpacked to its end.
+func TestAPackedAnswerHasABound(t *testing.T) {
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	part := bytes.Repeat([]byte(" "), 1<<20)
+	for range 200 {
+		if _, err := z.Write(part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, vendor := range vendors() {
+		p, standin := open(t, vendor, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Content-Encoding", "gzip")
+			_, _ = w.Write(packed.Bytes()) // nobody reads it to its end
+		})
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := p.Generate(t.Context(), modeltest.SuiteRequest())
+		runtime.ReadMemStats(&after)
+		var e *model.Error
+		if !errors.As(err, &e) || e.Kind != retry.InvalidOutput || e.Type != "too_long" || standin.calls() != 1 {
+			t.Errorf("%s: %v after %d calls", vendor, err, standin.calls())
+		}
+		if taken := after.TotalAlloc - before.TotalAlloc; taken > 100<<20 {
+			t.Errorf("%s: %d MiB were allocated for it", vendor, taken>>20)
 		}
 	}
 }
