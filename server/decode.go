@@ -156,15 +156,12 @@ func (s *Server) body(c *gin.Context) ([]byte, error) {
 	return b, nil
 }
 
-// bodyType accepts JSON, and silence. Everything else is a sign that the bytes
-// are not what we would read them as.
+// bodyType accepts JSON. Everything else is a sign that the bytes are not what
+// we would read them as, or that a page sent them without asking first.
 func bodyType(h http.Header) error {
 	types := h.Values("Content-Type")
-	if len(types) > 1 || len(h.Values("Content-Encoding")) > 0 && !strings.EqualFold(h.Get("Content-Encoding"), "identity") {
+	if len(types) != 1 || len(h.Values("Content-Encoding")) > 0 && !strings.EqualFold(h.Get("Content-Encoding"), "identity") {
 		return &problem{code: codeUnsupportedType}
-	}
-	if len(types) == 0 {
-		return nil
 	}
 	media, params, err := mime.ParseMediaType(types[0])
 	if charset, ok := params["charset"]; err != nil || media != "application/json" || ok && !strings.EqualFold(charset, "utf-8") {

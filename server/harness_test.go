@@ -64,7 +64,7 @@ func startHouse(t *testing.T, api, ops net.Listener, change ...func(*Options)) *
 	}
 	h := &house{log: eventstest.NewMemory(eventstest.MemoryOptions{}), jobs: &script{document: jobs.Document{Version: 1, JobID: "J", Content: []byte("{}")}}, api: api, ops: ops, served: make(chan error, 1)}
 	h.hub = events.NewHub(h.log, events.HubOptions{})
-	o := Options{Jobs: h.jobs, Hub: h.hub, Texts: texts}
+	o := Options{Jobs: h.jobs, Hub: h.hub, Texts: texts, Hosts: []string{"api", "page"}}
 	for _, f := range change {
 		f(&o)
 	}
@@ -166,6 +166,9 @@ func request(t *testing.T, method, url, body string, headers ...string) *http.Re
 	for _, line := range headers {
 		name, value, _ := strings.Cut(line, ": ")
 		r.Header.Add(name, value)
+	}
+	if body != "" && r.Header["Content-Type"] == nil {
+		r.Header.Set("Content-Type", "application/json")
 	}
 	if host := r.Header.Get("Host"); host != "" {
 		r.Host = host

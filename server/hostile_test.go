@@ -26,7 +26,7 @@ func TestBodiesThatAreNotASubmitNameWhatIsWrong(t *testing.T) {
 			status      int
 			code, field string
 		}{
-			{"nothing", ``, 400, "invalid_body", ""},
+			{"nothing", ``, 415, "unsupported_media_type", ""},
 			{"white", " \n", 400, "invalid_body", ""},
 			{"not JSON", `hello`, 400, "invalid_body", ""},
 			{"cut off", `{"input":{"text":"a"`, 400, "invalid_body", ""},
@@ -224,12 +224,12 @@ func TestHeaderFloods(t *testing.T) {
 		send string
 		want int
 	}{
-		"one huge header":   {"GET /api/v1/locales HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("x", 64<<10) + "\r\n\r\n", 431},
-		"thousands of them": {"GET /api/v1/locales HTTP/1.1\r\nHost: a\r\n" + strings.Repeat("X: y\r\n", 20_000) + "\r\n", 431},
-		"a huge address":    {"GET /api/v1/sessions/" + strings.Repeat("a", 64<<10) + "/summary HTTP/1.1\r\nHost: a\r\n\r\n", 431},
-		"a folded header":   {"GET /api/v1/locales HTTP/1.1\r\nHost: a\r\nX-Request-Id: aaaaaaaa\r\n bbbbbbbb\r\n\r\n", 200},
-		"a forged length":   {"POST " + documentPath + " HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nContent-Length: 7\r\n\r\nhello", 400},
-		"two languages":     {"GET /api/v1/messages HTTP/1.1\r\nHost: a\r\nAccept-Language: xx\r\nAccept-Language: de\r\n\r\n", 200},
+		"one huge header":   {"GET /api/v1/locales HTTP/1.1\r\nHost: api\r\nX: " + strings.Repeat("x", 64<<10) + "\r\n\r\n", 431},
+		"thousands of them": {"GET /api/v1/locales HTTP/1.1\r\nHost: api\r\n" + strings.Repeat("X: y\r\n", 20_000) + "\r\n", 431},
+		"a huge address":    {"GET /api/v1/sessions/" + strings.Repeat("a", 64<<10) + "/summary HTTP/1.1\r\nHost: api\r\n\r\n", 431},
+		"a folded header":   {"GET /api/v1/locales HTTP/1.1\r\nHost: api\r\nX-Request-Id: aaaaaaaa\r\n bbbbbbbb\r\n\r\n", 200},
+		"a forged length":   {"POST " + documentPath + " HTTP/1.1\r\nHost: api\r\nContent-Length: 5\r\nContent-Length: 7\r\n\r\nhello", 400},
+		"two languages":     {"GET /api/v1/messages HTTP/1.1\r\nHost: api\r\nAccept-Language: xx\r\nAccept-Language: de\r\n\r\n", 200},
 	} {
 		conn, err := net.Dial("tcp", h.api.Addr().String())
 		if err != nil {
@@ -263,7 +263,7 @@ func TestOriginsOfWebApps(t *testing.T) {
 		"another one":    {[]string{app}, false, "https://app.example.com.evil.test", "", []string{"Origin", "Accept-Language"}},
 		"null":           {[]string{app}, false, "null", "", []string{"Origin", "Accept-Language"}},
 		"any":            {[]string{"*"}, false, app, "*", []string{"Accept-Language"}},
-		"any in dev":     {nil, true, app, "*", []string{"Accept-Language"}},
+		"none in dev":    {nil, true, app, "", []string{"Accept-Language"}},
 		"no browser":     {[]string{app}, false, "", "", []string{"Origin", "Accept-Language"}},
 		"a broken value": {[]string{app}, false, app + " x", "", []string{"Origin", "Accept-Language"}},
 	} {

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"time"
 
@@ -152,44 +151,6 @@ func (s *Server) harden(c *gin.Context) {
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 	h.Set("Cache-Control", "no-store")
-}
-
-const (
-	allowedMethods = "GET, HEAD, POST, DELETE"
-	// The last four are what tracing libraries add to every request of a page.
-	allowedHeaders = "Authorization, Last-Event-ID, Idempotency-Key, Content-Type, Accept-Language, Cache-Control, If-None-Match, X-Request-Id, " +
-		"baggage, sentry-trace, traceparent, tracestate"
-	exposedHeaders = "Content-Language, Location, Retry-After, ETag, X-Request-Id, Idempotent-Replayed, Tidings-Replicated, WWW-Authenticate"
-)
-
-// crossOrigin lets web apps on allowed origins call the API. Never with
-// credentials: a token travels in a header, which they set themselves.
-func (s *Server) crossOrigin(c *gin.Context) {
-	origin := c.GetHeader("Origin")
-	any := s.o.Dev || slices.Contains(s.o.Origins, "*")
-	h := c.Writer.Header()
-	if !any && len(s.o.Origins) > 0 {
-		h.Add("Vary", "Origin")
-	}
-	if origin == "" {
-		return
-	}
-	allowed := any || slices.Contains(s.o.Origins, origin)
-	if allowed {
-		if any {
-			origin = "*"
-		}
-		h.Set("Access-Control-Allow-Origin", origin)
-		h.Set("Access-Control-Expose-Headers", exposedHeaders)
-	}
-	if c.Request.Method == http.MethodOptions && c.GetHeader("Access-Control-Request-Method") != "" {
-		if allowed {
-			h.Set("Access-Control-Allow-Methods", allowedMethods)
-			h.Set("Access-Control-Allow-Headers", allowedHeaders)
-			h.Set("Access-Control-Max-Age", "600")
-		}
-		c.AbortWithStatus(http.StatusNoContent)
-	}
 }
 
 // authorize finds out whom the request speaks for.

@@ -204,8 +204,8 @@ func TestInDevWithoutATokenWorkersOnThisMachineAreServed(t *testing.T) {
 		want    int
 	}{
 		{[]string{"Host: 127.0.0.1:8080"}, 204}, {[]string{"Host: localhost"}, 204},
-		{[]string{"Host: rebound.example.com"}, 404}, {[]string{"Host: 10.0.0.1:8080"}, 404},
-		{[]string{"Host: localhost", "Origin: https://elsewhere.example.com"}, 404},
+		{[]string{"Host: rebound.example.com"}, 421}, {[]string{"Host: 10.0.0.1:8080"}, 404},
+		{[]string{"Host: localhost", "Origin: https://elsewhere.example.com"}, 403},
 	} {
 		if a := h.do(t, "POST", "/api/v1/worker/claims", claim, c.headers...); a.status != c.want {
 			t.Errorf("%q: %d, want %d", c.headers, a.status, c.want)
@@ -248,7 +248,7 @@ func TestABadBodyOfAWorkerNamesTheField(t *testing.T) {
 			h.do(t, "POST", "/api/v1/worker"+c.path, c.body, showToken).refused(t, c.path+" "+c.body[:min(len(c.body), 80)], 400, "invalid_field", c.field)
 		}
 		for _, path := range []string{"/claims", "/jobs/J/attempts/1/fail"} {
-			for _, b := range []string{"", "{", "[]", "null", `{} {}`} {
+			for _, b := range []string{"{", "[]", "null", `{} {}`} {
 				h.do(t, "POST", "/api/v1/worker"+path, b, showToken).refused(t, b, 400, "invalid_body", "")
 			}
 			h.do(t, "POST", "/api/v1/worker"+path, `{}`, showToken, "Content-Type: text/plain").refused(t, path, 415, "unsupported_media_type", "")

@@ -28,6 +28,8 @@ const (
 	codeNotFound           = string(jobs.CodeNotFound)
 	codeMethodNotAllowed   = "method_not_allowed"
 	codeUnauthorized       = "unauthorized"
+	codeCrossSite          = "cross_site"
+	codeUnknownHost        = "unknown_host"
 	codeTooManyStreams     = "too_many_streams"
 	codeStorageUnavailable = "storage_unavailable"
 	codeDraining           = "draining"
@@ -43,8 +45,10 @@ func statusOf(code string) (status int, wait time.Duration) {
 		return http.StatusBadRequest, 0
 	case codeUnauthorized:
 		return http.StatusUnauthorized, 0
-	case "forbidden":
+	case codeCrossSite, "forbidden":
 		return http.StatusForbidden, 0
+	case codeUnknownHost:
+		return http.StatusMisdirectedRequest, 0
 	case codeNotFound, string(jobs.CodeNoDocument), codeUnknownWorkload:
 		return http.StatusNotFound, 0
 	case codeMethodNotAllowed:

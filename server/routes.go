@@ -7,14 +7,22 @@ import (
 )
 
 // routes is the whole API. docs/openapi.yaml lists the same; a test compares.
-func (s *Server) routes() http.Handler {
+func (s *Server) routes() (http.Handler, error) {
+	sameSite, err := s.refuseCrossSite()
+	if err != nil {
+		return nil, err
+	}
 	e := gin.New()
 	e.HandleMethodNotAllowed = true
 	e.RedirectTrailingSlash = false
 	e.UseRawPath = true // an escaped slash stays inside its session id, and is refused there
 	_ = e.SetTrustedProxies(nil)
 
-	e.Use(s.observe, s.recovered, s.harden, s.crossOrigin, s.bodyByMethod)
+	e.Use(s.observe, s.recovered, s.harden)
+	if s.open {
+		e.Use(s.refuseUnknownHost)
+	}
+	e.Use(s.crossOrigin, sameSite, s.bodyByMethod)
 	e.NoRoute(func(c *gin.Context) { s.fail(c, &problem{code: codeNotFound}) })
 	e.NoMethod(s.noMethod)
 
@@ -38,7 +46,7 @@ func (s *Server) routes() http.Handler {
 	if s.o.Dev {
 		s.demoRoutes(e)
 	}
-	return e
+	return e, nil
 }
 
 // get answers HEAD as well: net/http leaves the body away.

@@ -20,7 +20,8 @@
 //	bodies.go      how long a body may take, and where there is none
 //	decode.go      session ids, cursors, queries and bodies from outside
 //	problem.go     an error as a response
-//	middleware.go  request ids, logs, panics, origins
+//	middleware.go  request ids, logs, panics
+//	origin.go      which pages and host names may call the API
 //	auth.go        whom a request speaks for
 //	metrics.go     what is counted
 //	demo.go        the page that shows it all, in dev
@@ -87,12 +88,15 @@ type Options struct {
 	// everybody is the one anonymous owner.
 	Auth Auth
 	// Origins are the web origins that may call the API from a browser, such
-	// as "https://app.example.com". "*" means any, as in Dev.
+	// as "https://app.example.com". "*" means any.
 	Origins []string
 	// H2C speaks HTTP/2 without TLS too, for a proxy that does.
 	H2C bool
-	// Dev accepts "simulate", allows every origin, serves the demo page, and
-	// opens the operators' pages on loopback without a password.
+	// Hosts are the names under which the API may be called while Auth is nil,
+	// in lower case. IP addresses and localhost need no place here.
+	Hosts []string
+	// Dev accepts "simulate", serves the demo page, and opens the operators'
+	// pages on loopback without a password.
 	Dev bool
 
 	Heartbeat    time.Duration // 15 s: a comment after this much silence
@@ -138,6 +142,7 @@ type Server struct {
 	pages   *template.Template
 	// delivery has one of the metrics alone, for the operators' page.
 	delivery *prometheus.Registry
+	open     bool // without authorization
 	api      http.Handler
 	ops      http.Handler
 	// leaving ends when the process goes down, and with it every wait of a worker.
@@ -162,7 +167,8 @@ func New(o Options) (*Server, error) {
 	if o.Metrics == nil {
 		o.Metrics = prometheus.NewRegistry()
 	}
-	if o.Auth == nil {
+	open := o.Auth == nil
+	if open {
 		o.Auth = Anonymous
 	}
 	setDefault(&o.Heartbeat, 15*time.Second)
@@ -171,7 +177,7 @@ func New(o Options) (*Server, error) {
 	setDefault(&o.StreamLimit, 50_000)
 	setDefault(&o.OwnerStreamLimit, 200)
 
-	s := &Server{o: o, log: o.Logger}
+	s := &Server{o: o, log: o.Logger, open: open}
 	s.leaving, s.leave = context.WithCancel(context.Background())
 	s.closing, s.closed = context.WithCancel(context.Background())
 	var err error
@@ -195,7 +201,9 @@ func New(o Options) (*Server, error) {
 	s.emitter = newEmitter(o.Logger, o.Heartbeat, o.WriteTimeout)
 	s.ready = &readiness{probe: o.Hub.Probe, draining: s.streams.draining}
 	gin.SetMode(gin.ReleaseMode) // gin's own global: keeps it from printing routes to stdout
-	s.api = s.routes()
+	if s.api, err = s.routes(); err != nil {
+		return nil, err
+	}
 	s.ops = s.opsRoutes()
 	return s, nil
 }

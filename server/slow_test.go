@@ -162,6 +162,7 @@ func TestASlowBodyIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		r.Header.Set("Content-Type", "application/json")
 		start := time.Now()
 		resp, err := h.client.Do(r)
 		if err != nil {

@@ -55,7 +55,8 @@ type settings struct {
 	JWTIssuer    string        `name:"jwt-issuer" group:"Who may call" env:"TIDINGS_JWT_ISSUER" placeholder:"ISS" help:"What a token's iss must be. Needed with jwt."`
 	JWTAudience  string        `name:"jwt-audience" group:"Who may call" env:"TIDINGS_JWT_AUDIENCE" placeholder:"AUD" help:"What a token's aud must contain. Needed with jwt."`
 	JWTLifetime  time.Duration `name:"jwt-lifetime" group:"Who may call" env:"TIDINGS_JWT_LIFETIME" type:"span" from:"1m" to:"365d" default:"24h" help:"How long a token may be valid from its iat, or from now. One that is valid for longer is refused."`
-	Origins      []string      `group:"Who may call" env:"TIDINGS_ORIGINS" placeholder:"ORIGIN" help:"Web origins that may call the API from a browser, with commas between them. dev allows all."`
+	Origins      []string      `group:"Who may call" env:"TIDINGS_ORIGINS" placeholder:"ORIGIN" help:"Web origins that may call the API from a browser, with commas between them. *: all."`
+	Hosts        []string      `group:"Who may call" env:"TIDINGS_HOSTS" placeholder:"NAME" help:"Host names under which the API may be called while TIDINGS_AUTH is off, with commas between them. IP addresses and localhost always may."`
 	QueuesWrite  bool          `group:"Who may call" env:"TIDINGS_QUEUES_WRITE" help:"Let operators change tasks on the queues' web page and not only look."`
 
 	Model        string        `group:"Model" env:"TIDINGS_MODEL" default:"local" help:"local, anthropic/NAME, openai/NAME or gemini/NAME. local needs no key and no network."`

@@ -159,7 +159,7 @@ func build(mode string, s *settings, stderr io.Writer) (p *parts, err error) {
 	jobs.NewGauges(registry, operators)
 	options := server.Options{
 		Hub: p.hub, Texts: texts, Logger: p.log, Metrics: registry,
-		H2C: s.H2C, Auth: auth, Origins: s.Origins, AdminPassword: s.AdminPassword,
+		H2C: s.H2C, Auth: auth, Origins: s.Origins, Hosts: s.Hosts, AdminPassword: s.AdminPassword,
 		Outside: p.outside, WorkerToken: s.WorkerToken,
 		Operators: operators,
 		Heartbeat: s.Heartbeat, MaxAge: s.StreamMaxAge, Drain: s.Drain,
@@ -234,7 +234,7 @@ func taskTimeout(s *settings) func(queue string) time.Duration {
 
 func newAuth(s *settings) (server.Auth, error) {
 	if s.Auth == "off" {
-		return server.Anonymous, nil
+		return nil, nil
 	}
 	o := server.JWT{Secret: []byte(s.JWTSecret), Issuer: s.JWTIssuer, Audience: s.JWTAudience, MaxLifetime: s.JWTLifetime}
 	if s.JWTPublicKey != "" {

@@ -23,7 +23,7 @@ export async function startProgram(): Promise<Started> {
   }
   const program = spawn(binary, ["dev"], {
     env: {
-      HOME: dir, TIDINGS_LISTEN: "127.0.0.1:0", TIDINGS_OPS_LISTEN: "127.0.0.1:0", TIDINGS_LOCAL_LATENCY: "0s",
+      HOME: dir, TIDINGS_LISTEN: "127.0.0.1:0", TIDINGS_ORIGINS: "*", TIDINGS_OPS_LISTEN: "127.0.0.1:0", TIDINGS_LOCAL_LATENCY: "0s",
       TIDINGS_CALL_FIRST_PAUSE: "10ms", TIDINGS_QUEUE_DELAYS: "100ms", TIDINGS_LOG_LEVEL: "error",
     },
     stdio: ["ignore", "pipe", "inherit"],
