@@ -53,8 +53,12 @@ func (s *Server) since(from cursor) int64 {
 
 // followed reads the sessions, each once.
 func (s *Server) followed(c *gin.Context) ([]events.Topic, error) {
-	var topics []events.Topic
-	for _, name := range c.QueryArray("session") {
+	names := c.QueryArray("session")
+	if len(names) == 0 || len(names) > maxFollowed {
+		return nil, &problem{code: codeInvalidQuery, field: "session", hint: fmt.Sprintf("1 to %d of them", maxFollowed)}
+	}
+	topics := make([]events.Topic, 0, len(names))
+	for _, name := range names {
 		id, workload, given := strings.Cut(name, "/")
 		if !given {
 			workload = "summary"
@@ -69,9 +73,6 @@ func (s *Server) followed(c *gin.Context) ([]events.Topic, error) {
 		if topic := events.NewTopic(callOf(c).who.Owner, id, w.Name); !slices.Contains(topics, topic) {
 			topics = append(topics, topic)
 		}
-	}
-	if len(topics) == 0 || len(topics) > maxFollowed {
-		return nil, &problem{code: codeInvalidQuery, field: "session", hint: fmt.Sprintf("1 to %d of them", maxFollowed)}
 	}
 	return topics, nil
 }

@@ -48,6 +48,7 @@ func ask(t *testing.T, url, body string, headers ...string) (int, map[string]any
 		t.Fatal(err)
 	}
 	r.Header.Set("Authorization", "Bearer "+workerToken)
+	r.Header.Set("Content-Type", "application/json")
 	for _, h := range headers {
 		name, value, _ := strings.Cut(h, ": ")
 		r.Header.Set(name, value)
