@@ -189,10 +189,7 @@ func loopback(r *http.Request) bool {
 			return false
 		}
 	}
-	named, _, err := net.SplitHostPort(r.Host)
-	if err != nil {
-		named = r.Host
-	}
+	named := hostname(r.Host)
 	from, to := net.ParseIP(addressOf(r)), net.ParseIP(named)
 	return r.ProtoAtLeast(1, 1) && from != nil && from.IsLoopback() && (named == "localhost" || to != nil && to.IsLoopback())
 }

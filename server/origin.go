@@ -91,10 +91,3 @@ func hostname(host string) string {
 	}
 	return strings.Trim(host, "[]")
 }
-
-// loopback tells whether a request comes from this machine and was meant for
-// it: a page elsewhere can point a name of its own at 127.0.0.1.
-func loopback(r *http.Request) bool {
-	from, to := net.ParseIP(hostname(r.RemoteAddr)), net.ParseIP(hostname(r.Host))
-	return from != nil && from.IsLoopback() && (hostname(r.Host) == "localhost" || to != nil && to.IsLoopback())
-}

@@ -144,13 +144,13 @@ func TestManySessionsAreTheCallersOwnAndBounded(t *testing.T) {
 			return "Authorization: Bearer " + token(t, jwt.SigningMethodHS256, secret(), jwt.MapClaims{"sub": who, "exp": in(time.Hour)})
 		}
 		for path, want := range map[string]int{
-			"/api/v1/status/stream":                        http.StatusBadRequest,
-			"/api/v1/status/stream?session=":               http.StatusBadRequest,
-			"/api/v1/status/stream?session=a/b/c":          http.StatusNotFound,
-			"/api/v1/status/stream?session=a/poem":         http.StatusNotFound,
-			"/api/v1/status/stream?session=a%20b":          http.StatusBadRequest,
-			many(101):                                      http.StatusBadRequest,
-			many(100) + "&session=s0&session=s1%2Fsummary": http.StatusOK, // each once
+			"/api/v1/status/stream":                       http.StatusBadRequest,
+			"/api/v1/status/stream?session=":              http.StatusBadRequest,
+			"/api/v1/status/stream?session=a/b/c":         http.StatusNotFound,
+			"/api/v1/status/stream?session=a/poem":        http.StatusNotFound,
+			"/api/v1/status/stream?session=a%20b":         http.StatusBadRequest,
+			many(101):                                     http.StatusBadRequest,
+			many(98) + "&session=s0&session=s1%2Fsummary": http.StatusOK, // each once
 		} {
 			r := h.open(t, path, as("anna"))
 			if r.status != want {
