@@ -126,7 +126,8 @@ func (s *Session) Retry(ctx context.Context) error {
 			return
 		}
 		s.onRetried = append(s.onRetried, answer)
-		s.next.Problem, s.next.RetryFrom = nil, time.Time{}
+		s.next.Problem, s.next.NextTry, s.next.RetryFrom = nil, time.Time{}, time.Time{}
+		s.checkAt, s.checking = time.Time{}, false
 		s.apply(Input{Kind: OnRetry})
 	})
 	if !ok {

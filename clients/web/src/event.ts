@@ -12,6 +12,8 @@ export const knownEvents: ReadonlySet<string> = new Set(["queued", "processing",
 export interface StatusEvent {
   /** queued, processing, retrying, completed, error or idle. */
   readonly name: string;
+  readonly sessionId: string | null;
+  readonly workload: string | null;
   readonly jobId: string | null;
   readonly seq: number | null;
   /** The attempt that runs or has just failed, from 1; 0 while the first one waits. */
@@ -88,6 +90,8 @@ export function readEvent(name: string, o: JsonObject): StatusEvent {
   const canRetry = o["can_retry"];
   return {
     name,
+    sessionId: text(o, "session_id"),
+    workload: text(o, "workload"),
     jobId: text(o, "job_id"),
     seq: wholeNumber(o, "seq"),
     attempt: wholeNumber(o, "attempt"),

@@ -13,6 +13,8 @@ export interface HttpOptions {
   /** The language of all texts, such as `nb` or `pt-BR`; without it the browser's. */
   readonly language?: string | undefined;
   readonly getToken?: GetToken | undefined;
+  /** Sent with each request besides the client's own. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
   /** Replaces the global `fetch`. */
   readonly fetch?: typeof globalThis.fetch | undefined;
 }
@@ -57,6 +59,8 @@ export interface Request {
   readonly headers?: Readonly<Record<string, string>>;
   /** Sent as JSON. */
   readonly json?: unknown;
+  /** How long the answer may take to begin; without it there is no limit but the caller's. */
+  readonly beginMs?: number;
 }
 
 /** An absolute URL, or a path on the page's own origin. */
@@ -114,7 +118,7 @@ export class Http {
   }
 
   async #sendOnce(request: Request, signal: AbortSignal, refresh: boolean): Promise<Response> {
-    const headers = new Headers();
+    const headers = new Headers(this.#options.headers);
     for (const [name, value] of Object.entries(request.headers ?? {})) {
       if (value !== "") headers.set(name, value);
     }
@@ -122,9 +126,22 @@ export class Http {
     if (this.#options.language) headers.set("Accept-Language", this.#options.language);
     const token = await this.#options.getToken?.({ refresh });
     if (token) headers.set("Authorization", `Bearer ${token}`);
-    const init: RequestInit = { method: request.method, headers, signal, cache: "no-store" };
+    // The body is the caller's to drop; the wait for it to begin has a limit of its own.
+    const controller = new AbortController();
+    const late = request.beginMs === undefined ? undefined : setTimeout(() => controller.abort(), request.beginMs);
+    const drop = () => {
+      clearTimeout(late);
+      controller.abort();
+    };
+    if (signal.aborted) drop();
+    signal.addEventListener("abort", drop);
+    const init: RequestInit = { method: request.method, headers, signal: controller.signal, cache: "no-store" };
     if (request.json !== undefined) init.body = JSON.stringify(request.json);
-    return (this.#options.fetch ?? globalThis.fetch)(this.#base + request.path, init);
+    try {
+      return await (this.#options.fetch ?? globalThis.fetch)(this.#base + request.path, init);
+    } finally {
+      clearTimeout(late);
+    }
   }
 }
 

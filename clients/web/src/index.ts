@@ -10,6 +10,8 @@
 export { subscribeSummaryStatus, initialStatus, StatusSubscription } from "./subscription.js";
 export type { SubscribeOptions, SummaryStatus } from "./subscription.js";
 export type { Document, Job, Submission, Turn } from "./documents.js";
+export { fetchStatuses } from "./ledger.js";
+export type { Attempt, Call, Ledger } from "./ledger.js";
 export type { JsonObject, StatusEvent } from "./event.js";
 export { TidingsError } from "./http.js";
 export type { GetToken, HttpOptions } from "./http.js";

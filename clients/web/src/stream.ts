@@ -1,5 +1,11 @@
-import { mediaType, problemOf, type Http, type TidingsError } from "./http.js";
+import { mediaType, problemOf, TidingsError, type Http } from "./http.js";
 import { SseParser, type Message } from "./parser.js";
+
+const BEGIN_LIMIT = 10_000;
+
+/** What works where `fetch` gives no stream, for developers. */
+export const NO_STREAMS =
+  "this fetch gives no response.body and so no stream; in React Native pass `fetch` of expo/fetch, or of react-native-fetch-api with its option for text streaming";
 
 /** What a stream reports. `onEnd` comes last, and once. */
 export interface StreamHandlers {
@@ -59,14 +65,19 @@ export class Stream {
           method: "GET",
           path: this.#options.path,
           headers: { Accept: "text/event-stream", "Last-Event-ID": this.#options.cursor },
+          beginMs: BEGIN_LIMIT,
         },
         this.#controller.signal,
       );
       if (this.#ended) return;
       const isStream = mediaType(response) === "text/event-stream";
       const status = response.status === 200 && !isStream ? 406 : response.status;
-      if (status !== 200 || !response.body) {
+      if (status !== 200) {
         this.#end(status, await problemOf(response, status));
+        return;
+      }
+      if (!response.body) {
+        this.#end(406, new TidingsError(406, JSON.stringify({ code: "no_response_body", detail: NO_STREAMS })));
         return;
       }
       this.#handlers.onOpen();

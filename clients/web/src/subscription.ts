@@ -5,13 +5,15 @@ import {
   type Effect, type Happening, type Machine, type State,
 } from "./reducer.js";
 import { Latest } from "./latest.js";
-import { Stream } from "./stream.js";
+import { ledgerOf, type Ledger } from "./ledger.js";
+import { NO_STREAMS, Stream } from "./stream.js";
 import { documentOf, jobOf, randomKey, submissionBody, type Document, type Job, type Submission } from "./documents.js";
 import { onReturn } from "./visibility.js";
 
 const WATCHDOG = 45_000; // three heartbeats of 15 s
 const TAP_LIMIT = 10_000; // somebody waits with a finger on the screen
 const CALL_LIMIT = 30_000;
+const CHECK_AFTER = 3_000; // past the end of a countdown
 
 /** What to follow, and how. */
 export interface SubscribeOptions extends HttpOptions {
@@ -27,6 +29,14 @@ export interface SubscribeOptions extends HttpOptions {
   readonly autoForeground?: boolean | undefined;
   /** A monotonic clock in milliseconds; `performance.now` by default. */
   readonly now?: (() => number) | undefined;
+  /** A stream is open. */
+  readonly onOpen?: (() => void) | undefined;
+  /** A stream was lost, or refused for a reason: null without an answer. */
+  readonly onError?: ((problem: TidingsError | null) => void) | undefined;
+  /** The next stream is opened in so many milliseconds. */
+  readonly onRetrying?: ((delayMs: number) => void) | undefined;
+  /** The job is completed. */
+  readonly onComplete?: ((status: SummaryStatus) => void) | undefined;
 }
 
 /** A state with what the app may want to show beside it. */
@@ -35,7 +45,7 @@ export interface SummaryStatus extends State {
   readonly canRetry: boolean;
   /** The last accepted event. */
   readonly event: StatusEvent | null;
-  /** When a job that is retrying goes on, on the subscription's own clock; see `retryInMs`. */
+  /** When a job that waits goes on, on the subscription's own clock; see `retryInMs`. */
   readonly nextTryAt: number | null;
   /** When the server takes a retry by hand again, on the same clock; see `retryAllowedInMs`. */
   readonly retryFrom: number | null;
@@ -78,11 +88,15 @@ export class StatusSubscription implements AsyncIterable<SummaryStatus> {
   #problem: TidingsError | null = null;
   #nextTryAt: number | null = null;
   #retryFrom: number | null = null;
+  #checkAt: number | null = null; // the end of a countdown and a little
+  #checking = false; // it has run out without news, and a new stream has not opened yet
   #status: SummaryStatus;
 
   constructor(options: SubscribeOptions) {
     // Without types this is easily forgotten, and there is a session "undefined" to be followed.
     if (typeof options?.sessionId !== "string") throw new TypeError("sessionId is missing; give the id of the conversation to follow");
+    // Such a fetch would answer when the stream is over, which is never.
+    if (!options.fetch && typeof Response === "function" && !("body" in Response.prototype)) throw new TypeError(NO_STREAMS);
     this.#options = options;
     this.#http = new Http(options);
     this.#now = options.now ?? (() => performance.now());
@@ -117,7 +131,7 @@ export class StatusSubscription implements AsyncIterable<SummaryStatus> {
     return iterator;
   }
 
-  /** Milliseconds until a job that is retrying goes on; null when there is no such time. */
+  /** Milliseconds until a job that waits goes on; null when there is no such time. */
   readonly retryInMs = (): number | null => this.#left(this.#status.nextTryAt);
 
   /** Milliseconds until the server takes a retry by hand; 0 for now. */
@@ -130,7 +144,8 @@ export class StatusSubscription implements AsyncIterable<SummaryStatus> {
   readonly retry = async (): Promise<boolean> => {
     if (this.#closed || !this.#status.canRetry) return false;
     const epoch = this.#epoch;
-    this.#problem = this.#nextTryAt = this.#retryFrom = null;
+    this.#problem = null;
+    this.#forgetTimes();
     this.#apply({ kind: "user_retry" });
     const problem = await this.#postRetry();
     if (this.#closed || epoch !== this.#epoch) return false; // a submission has come in between
@@ -182,6 +197,13 @@ export class StatusSubscription implements AsyncIterable<SummaryStatus> {
     return response.status === 404 ? null : documentOf(body);
   };
 
+  /** Fetches what happened to the newest job; null before there is one. */
+  readonly attempts = async (): Promise<Ledger | null> => {
+    const request = { method: "GET", path: this.#path + "/attempts", headers: { Accept: "application/json" } };
+    const { response, body } = await this.#http.call(request, CALL_LIMIT, [404]);
+    return response.status === 404 ? null : ledgerOf(body);
+  };
+
   /** Ends the live job. The stream then carries `error` with the reason `cancelled`. */
   readonly cancel = async (): Promise<void> => {
     await this.#http.call({ method: "DELETE", path: this.#path + "/job" }, TAP_LIMIT);
@@ -206,7 +228,8 @@ export class StatusSubscription implements AsyncIterable<SummaryStatus> {
     this.#machine = createMachine(this.#options.sessionId, this.#machine.workload);
     this.#lateMs = 0;
     this.#fresh = true;
-    this.#problem = this.#nextTryAt = this.#retryFrom = null;
+    this.#problem = null;
+    this.#forgetTimes();
     this.#carryOut(["subscribe"]);
     this.#publish();
   }
@@ -234,10 +257,21 @@ export class StatusSubscription implements AsyncIterable<SummaryStatus> {
       // post_retry is done by retry itself, which waits for the answer.
     }
     clearTimeout(this.#timer);
-    const next = nextTick(this.#machine, this.#lateMs);
-    if (next === null) return;
-    const wait = Math.max(Math.ceil(this.#made + next - this.#now()), 0);
-    this.#timer = setTimeout(() => this.#apply({ kind: "tick" }), wait);
+    const tick = nextTick(this.#machine, this.#lateMs);
+    const next = Math.min(tick === null ? Infinity : this.#made + tick, this.#checkAt ?? Infinity);
+    if (next === Infinity) return;
+    this.#timer = setTimeout(() => this.#tick(), Math.max(Math.ceil(next - this.#now()), 0));
+  }
+
+  /**
+   * Time has passed. A countdown that has run out without any news may mean that the
+   * connection is dead: what has happened is asked for on a new one.
+   */
+  #tick(): void {
+    if (this.#checkAt === null || this.#now() < this.#checkAt) return this.#apply({ kind: "tick" });
+    this.#checkAt = null;
+    this.#checking = true;
+    this.foreground();
   }
 
   #subscribe(): void {
@@ -252,16 +286,23 @@ export class StatusSubscription implements AsyncIterable<SummaryStatus> {
     const watchdogMs = this.#options.watchdogMs ?? WATCHDOG;
     this.#stream = new Stream(this.#http, { path: this.#path + "/status", cursor, seed, watchdogMs }, {
       onOpen: () => {
-        if (generation === this.#generation) this.#problem = null;
-        current({ kind: "open" });
+        if (generation !== this.#generation) return;
+        this.#problem = null;
+        this.#checking = false;
+        this.#apply({ kind: "open" });
+        this.#tell(() => this.#options.onOpen?.());
       },
       onMessage: (message) => current({ kind: "event", ...message }),
       onRetry: (ms) => current({ kind: "retry_hint", ms }),
       onEnd: (status, problem) => {
-        if (generation === this.#generation && isRefusal(status)) this.#problem = problem ?? null;
+        if (generation !== this.#generation) return;
+        if (isRefusal(status)) this.#problem = problem ?? null;
         // As a retry line would: the server says how far apart connections shall be.
-        else if (problem && problem.retryAfterMs > 0) current({ kind: "retry_hint", ms: problem.retryAfterMs });
-        current(status === undefined ? { kind: "disconnect" } : { kind: "disconnect", status });
+        else if (problem && problem.retryAfterMs > 0) this.#apply({ kind: "retry_hint", ms: problem.retryAfterMs });
+        this.#apply(status === undefined ? { kind: "disconnect" } : { kind: "disconnect", status });
+        if (status !== 200 && status !== 204) this.#tell(() => this.#options.onError?.(problem ?? null));
+        const next = this.#machine.resubscribeAt;
+        if (next !== null) this.#tell(() => this.#options.onRetrying?.(Math.max(Math.round(this.#made + next + this.#lateMs - this.#now()), 0)));
       },
     });
   }
@@ -283,10 +324,17 @@ export class StatusSubscription implements AsyncIterable<SummaryStatus> {
       const ms = Date.parse(at ?? "") - Date.parse(event.serverTime ?? "");
       return Number.isNaN(ms) ? null : Math.max(ms, 0);
     };
-    const toNextTry = event.name === "retrying" ? (event.retryInMs ?? left(event.nextRetryAt)) : null;
+    const toNextTry = event.name === "retrying" ? (event.retryInMs ?? left(event.nextRetryAt)) : event.name === "queued" ? left(event.notBefore) : null;
     const toRetry = left(event.retryAvailableAt);
+    this.#checking = false;
     this.#nextTryAt = toNextTry === null ? null : this.#now() + toNextTry;
+    this.#checkAt = this.#nextTryAt === null ? null : this.#nextTryAt + CHECK_AFTER;
     this.#retryFrom = toRetry ? this.#now() + toRetry : null;
+  }
+
+  #forgetTimes(): void {
+    this.#nextTryAt = this.#retryFrom = this.#checkAt = null;
+    this.#checking = false;
   }
 
   #left(at: number | null): number | null {
@@ -298,6 +346,7 @@ export class StatusSubscription implements AsyncIterable<SummaryStatus> {
     const event = this.#machine.event;
     const next: SummaryStatus = {
       ...state,
+      messageKey: this.#checking && (state.phase === "loading" || state.phase === "retrying") ? "session_checking_connection" : state.messageKey,
       canRetry: state.canRetry && event?.canRetry !== false,
       event,
       // A refused stream: whatever it announced, nobody waits for it here.
@@ -307,15 +356,19 @@ export class StatusSubscription implements AsyncIterable<SummaryStatus> {
     };
     const keys = Object.keys(next) as (keyof SummaryStatus)[];
     if (keys.every((key) => next[key] === this.#status[key])) return;
+    const isCompleted = next.outcome === "completed" && this.#status.outcome !== "completed";
     this.#status = next;
     for (const iterator of [...this.#iterators]) iterator.push(next);
-    for (const listener of [...this.#listeners]) {
-      try {
-        listener();
-      } catch (error) {
-        // The app's mistake is the app's to see, and must not end the stream.
-        setTimeout(() => { throw error; });
-      }
+    for (const listener of [...this.#listeners]) this.#tell(listener);
+    if (isCompleted) this.#tell(() => this.#options.onComplete?.(next));
+  }
+
+  #tell(listener: () => void): void {
+    try {
+      listener();
+    } catch (error) {
+      // The app's mistake is the app's to see, and must not end the stream.
+      setTimeout(() => { throw error; });
     }
   }
 }

@@ -43,7 +43,18 @@ describe("watchdog", () => {
     expect(request.signal.aborted).toBe(true);
   });
 
-  it("covers the wait for an answer, and a token that never comes", async () => {
+  it("gives an answer 10 s to begin", async () => {
+    vi.spyOn(Math, "random").mockReturnValue(0);
+    open();
+    const request = await server.next(); // never answered
+    await vi.advanceTimersByTimeAsync(9_999);
+    expect(request.signal.aborted).toBe(false);
+    const { request: second } = await waitFor(1_001);
+    expect(request.signal.aborted).toBe(true);
+    expect(second).toBeDefined();
+  });
+
+  it("covers a token that never comes", async () => {
     open({ getToken: () => new Promise(() => {}) });
     await vi.advanceTimersByTimeAsync(44_999);
     expect(subscription.getSnapshot().resubscribeAtMs).toBeNull();
@@ -107,6 +118,97 @@ describe("backoff", () => {
     const { request, early } = await waitFor(2_000);
     expect(early).toBe(false);
     await request.reply(204);
+  });
+});
+
+describe("planned ends", () => {
+  it("do not grow the backoff: an event says that the resume worked", async () => {
+    vi.spyOn(Math, "random").mockReturnValue(0);
+    open();
+    let request = await server.next();
+    for (let i = 0; i < 5; i++) {
+      const stream = await request.stream();
+      await stream.send("retry: 500\n");
+      await stream.event("resumed");
+      await stream.end();
+      ({ request } = await waitFor(500));
+    }
+    expect(request).toBeDefined();
+  });
+});
+
+describe("countdown", () => {
+  const events = {
+    retrying: '{"attempt":1,"retry_in_ms":30000}',
+    queued: '{"server_time":"2026-12-01T12:00:00.000Z","not_before":"2026-12-01T12:00:30.000Z"}',
+  };
+
+  it.each(Object.entries(events))("of %s without news for 3 s asks on a new connection, and says so", async (event, data) => {
+    open();
+    const request = await server.next();
+    await (await request.stream()).send(`id: 7\nevent: ${event}\ndata: ${data}\n\n`);
+    expect(subscription.retryInMs()).toBe(30_000);
+    await server.quiet(32_999);
+    const { request: second, early } = await waitFor(1);
+    expect({ early, after: second?.headers.get("Last-Event-ID") }).toEqual({ early: false, after: "7" });
+    expect(request.signal.aborted).toBe(true);
+    expect(subscription.getSnapshot().messageKey).toBe("session_checking_connection");
+    await second!.stream();
+    expect(subscription.getSnapshot().messageKey).not.toBe("session_checking_connection");
+    await server.quiet(40_000); // once for each countdown: the watchdog has the rest
+  });
+
+  it("with news asks nothing", async () => {
+    open();
+    const stream = await (await server.next()).stream();
+    await stream.event("retrying", events.retrying);
+    await vi.advanceTimersByTimeAsync(32_000);
+    await stream.event("processing");
+    await server.quiet(40_000);
+    expect(subscription.retryInMs()).toBeNull();
+  });
+});
+
+describe("hooks", () => {
+  it("tell of open, lost and scheduled streams, and of the end", async () => {
+    vi.spyOn(Math, "random").mockReturnValue(0);
+    const told: unknown[] = [];
+    open({
+      headers: { traceparent: "00-1-2-01" },
+      onOpen: () => told.push("open"),
+      onError: (problem) => told.push(["error", problem?.status ?? null]),
+      onRetrying: (delayMs) => told.push(["retrying", delayMs]),
+      onComplete: (status) => told.push(["complete", status.outcome]),
+    });
+    const first = await server.next();
+    expect(first.headers.get("traceparent")).toBe("00-1-2-01");
+    await (await first.stream()).breakOff();
+    await (await waitFor(1_000)).request.reply(503);
+    const stream = await (await waitFor(2_000)).request.stream();
+    await stream.end();
+    const last = await (await waitFor(4_000)).request.stream();
+    await last.event("completed");
+    expect(told).toEqual([
+      "open", ["error", null], ["retrying", 1_000], ["error", 503], ["retrying", 2_000], "open", ["retrying", 4_000], "open", ["complete", "completed"],
+    ]);
+  });
+});
+
+describe("without streams", () => {
+  it("says so at once where no answer has a body", () => {
+    class WithoutBody {}
+    vi.stubGlobal("Response", WithoutBody);
+    expect(() => subscribeSummaryStatus({ baseUrl: "https://api.test", sessionId: "abc-123" })).toThrow(/expo\/fetch/);
+    vi.unstubAllGlobals();
+    open();
+  });
+
+  it("says so when a fetch of the app's own gives none", async () => {
+    open({ fetch: () => Promise.resolve(Object.create({ status: 200, ok: true, headers: new Headers({ "Content-Type": "text/event-stream" }) })) });
+    await settle();
+    const { phase, connection, problem } = subscription.getSnapshot();
+    expect({ phase, connection, code: problem?.code }).toEqual({ phase: "error", connection: "closed", code: "no_response_body" });
+    expect(problem!.message).toMatch(/expo\/fetch/);
   });
 });
 

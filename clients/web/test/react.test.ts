@@ -4,7 +4,7 @@ import { createRoot, type Root } from "react-dom/client";
 import { renderToString } from "react-dom/server";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { subscribeSummaryStatus, type StatusSubscription } from "../src/index.js";
-import { useStatus, useSummaryStatus } from "../src/react.js";
+import { useCountdown, useDocument, useStatus, useSummaryStatus, type UseSummaryStatusOptions } from "../src/react.js";
 import "../src/tidings-error.js";
 import { builtInText } from "../src/texts.js";
 import { FakeServer } from "./fake-server.js";
@@ -109,4 +109,59 @@ it("draws the error view from its properties, and hears its retry", async () => 
   expect(view.shadowRoot!.querySelector("button")!.hidden).toBe(false);
   view.shadowRoot!.querySelector("button")!.click();
   expect(retries).toBe(1);
+});
+
+it("does nothing while it is not enabled, and calls the newest functions", async () => {
+  const told: string[] = [];
+  function Quiet(props: Partial<UseSummaryStatusOptions> & { name: string }) {
+    const { status, subscription } = useSummaryStatus({
+      baseUrl: "https://api.test", sessionId: "abc-123", fetch: server.fetch, ...props, onComplete: () => told.push(props.name),
+    });
+    return createElement("p", null, `${status.phase} ${subscription !== null}`);
+  }
+  await act(() => root.render(createElement(Quiet, { enabled: false, name: "first" })));
+  expect(container.textContent).toBe("loading false");
+  expect(await alive()).toEqual([]);
+  await act(() => root.render(createElement(Quiet, { enabled: true, name: "second" })));
+  const [request] = await alive();
+  await act(() => root.render(createElement(Quiet, { enabled: true, name: "third" })));
+  expect(await alive()).toEqual([]);
+  await act(async () => (await request!.stream()).event("completed"));
+  expect(told).toEqual(["third"]);
+});
+
+it("counts down whole seconds, and stays at 1 until the job goes on", async () => {
+  const subscription = subscribeSummaryStatus({ baseUrl: "https://api.test", sessionId: "abc-123", fetch: server.fetch });
+  function Left() {
+    return createElement("p", null, String(useCountdown(subscription)));
+  }
+  await act(() => root.render(createElement(StrictMode, null, createElement(Left))));
+  expect(container.textContent).toBe("null");
+  const stream = await (await server.next()).stream();
+  await act(() => stream.event("retrying", '{"retry_in_ms":2500}'));
+  const shown = [container.textContent];
+  for (let i = 0; i < 4; i++) {
+    await act(() => vi.advanceTimersByTimeAsync(i === 0 ? 500 : 1_000));
+    shown.push(container.textContent);
+  }
+  expect(shown).toEqual(["3", "2", "1", "1", "1"]);
+  await act(() => stream.event("processing"));
+  expect(container.textContent).toBe("null");
+  subscription.close();
+});
+
+it("fetches the document at once, and again when a job is completed", async () => {
+  const subscription = subscribeSummaryStatus({ baseUrl: "https://api.test", sessionId: "abc-123", fetch: server.fetch });
+  function Title() {
+    const { document, error } = useDocument(subscription);
+    return createElement("p", null, `${document?.version ?? "none"} ${error === null ? "" : "failed"}`);
+  }
+  const stream = await (await server.next()).stream();
+  await act(() => root.render(createElement(Title)));
+  await act(async () => (await server.next()).reply(404, '{"code":"no_document"}'));
+  expect(container.textContent).toBe("none ");
+  await act(() => stream.event("completed"));
+  await act(async () => (await server.next()).reply(200, '{"version":1}'));
+  expect(container.textContent).toBe("1 ");
+  subscription.close();
 });

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { subscribeSummaryStatus, Texts, TidingsError, type StatusSubscription, type SubscribeOptions, type SummaryStatus } from "../src/index.js";
+import { fetchStatuses, subscribeSummaryStatus, Texts, TidingsError, type StatusSubscription, type SubscribeOptions, type SummaryStatus } from "../src/index.js";
 import { FakeServer, settle } from "./fake-server.js";
 
 let server: FakeServer;
@@ -17,6 +17,17 @@ afterEach(() => {
 });
 
 const stream = async () => (await server.next()).stream();
+
+describe("statuses", () => {
+  it("are those asked for, in order", async () => {
+    const answer = fetchStatuses({ baseUrl: "https://api.test", workload: "guidance", fetch: server.fetch }, ["b", "a"]);
+    await server.next(); // the subscription's
+    const request = await server.next();
+    expect(request.path).toBe("/api/v1/status?sessions=b%2Ca&workload=guidance");
+    await request.reply(200, '{"statuses":[{"event":"retrying","session_id":"b","attempt":2},{"event":"idle","session_id":"a"}]}');
+    expect((await answer).map((e) => [e.sessionId, e.name, e.attempt])).toEqual([["b", "retrying", 2], ["a", "idle", null]]);
+  });
+});
 
 describe("states", () => {
   it("stop the spinner after 30 s, whatever comes later", async () => {
@@ -95,7 +106,7 @@ describe("countdown", () => {
     await vi.advanceTimersByTimeAsync(8_500);
     vi.setSystemTime(Date.now() + 3_600_000); // somebody sets the device's clock
     expect(subscription.retryInMs()).toBe(20_000);
-    await vi.advanceTimersByTimeAsync(30_000);
+    await vi.advanceTimersByTimeAsync(22_000);
     expect(subscription.retryInMs()).toBe(0);
     await s.event("retrying", '{"next_retry_at":"2031-01-01T00:01:00.000Z","server_time":"2031-01-01T00:00:30.000Z"}');
     expect(subscription.retryInMs()).toBe(30_000);
