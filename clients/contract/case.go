@@ -42,7 +42,8 @@ type Settings struct {
 	Language   string   `json:"language,omitempty"`
 	WatchdogMS int      `json:"watchdog_ms"`
 	Tokens     []string `json:"tokens,omitempty"`
-	HTTP2      bool     `json:"http2,omitempty"` // speaks HTTP/2 without TLS
+	HTTP2      bool     `json:"http2,omitempty"`    // speaks HTTP/2 without TLS
+	Sessions   []string `json:"sessions,omitempty"` // of a list, "id" or "id/workload"
 }
 
 // Action is something the user does: retry, dismiss, foreground, cancel, submit,
@@ -56,7 +57,7 @@ type Action struct {
 }
 
 // Exchange is one request that is expected and its answer. On is a method and one
-// of status, document, retry, job, messages.
+// of status, document, retry, job, messages, list.
 type Exchange struct {
 	On      string            `json:"on"`
 	Headers map[string]string `json:"headers"` // "" for a header that must not be there
@@ -158,6 +159,9 @@ func readCase(files fs.FS, name string, raw, expect []byte, set map[string]strin
 			c.Results = append(c.Results, line)
 			continue
 		}
+		if name, ok := line["session"].(string); ok {
+			state = initial(c.workloadOf(name))
+		}
 		maps.Copy(state, line)
 		c.States = append(c.States, maps.Clone(state))
 	}
@@ -165,6 +169,14 @@ func readCase(files fs.FS, name string, raw, expect []byte, set map[string]strin
 		return nil, fmt.Errorf("%s.jsonl: no states", name)
 	}
 	return c, nil
+}
+
+// workloadOf is the workload of a session of a list.
+func (c *Case) workloadOf(name string) string {
+	if _, workload, ok := strings.Cut(name, "/"); ok {
+		return workload
+	}
+	return c.Client.Workload
 }
 
 // initial is the state every case begins with: the first line of its expectations
@@ -213,7 +225,7 @@ func (c *Case) target(on string) (method, target string, err error) {
 	base := "/api/v1/sessions/" + c.Client.SessionID + "/" + c.Client.Workload
 	paths := map[string]string{
 		"status": base + "/status", "document": base, "retry": base + "/retry", "job": base + "/job",
-		"messages": "/api/v1/messages",
+		"messages": "/api/v1/messages", "list": "/api/v1/status/stream",
 	}
 	target, ok := paths[what]
 	if !ok {

@@ -24,6 +24,10 @@
 // event; counts_down while there is a time of the next try; problem, the status and
 // code of the answer that refused the stream or the last retry.
 //
+// With "sessions" the client follows these as a list, on one stream. A status then has its
+// "session" besides, "when" and "until" match that of any session, and reported is
+// only the last one of each, in the order of "sessions".
+//
 // # Case files
 //
 // <name>.json holds one case, <name>.jsonl what it expects: states, of which each

@@ -89,8 +89,18 @@ func (r *run) compare(e *Exchange, req *http.Request, body []byte) (why []string
 	if r.c.Client.Language != "" {
 		want["Accept-Language"] = r.c.Client.Language
 	}
-	if strings.HasSuffix(e.On, " status") {
+	if e.isStream() {
 		want["Accept"], want["Last-Event-ID"] = "text/event-stream", ""
+	}
+	if e.On == "GET list" {
+		var sessions []string
+		for _, name := range r.c.Client.Sessions {
+			id, _, _ := strings.Cut(name, "/")
+			sessions = append(sessions, id+"/"+r.c.workloadOf(name))
+		}
+		if got := req.URL.Query()["session"]; !slices.Equal(got, sessions) {
+			why = append(why, fmt.Sprintf("asks for %q, want %q", got, sessions))
+		}
 	}
 	for name, value := range e.Headers {
 		want[name] = value
@@ -114,7 +124,7 @@ func (r *run) compare(e *Exchange, req *http.Request, body []byte) (why []string
 
 func (r *run) play(w http.ResponseWriter, req *http.Request, e *Exchange) {
 	kind := "application/json"
-	if strings.HasSuffix(e.On, " status") {
+	if e.isStream() {
 		kind = "text/event-stream"
 	}
 	status := e.Answer.Status
@@ -138,6 +148,10 @@ func (r *run) play(w http.ResponseWriter, req *http.Request, e *Exchange) {
 			return
 		}
 	}
+}
+
+func (e *Exchange) isStream() bool {
+	return strings.HasSuffix(e.On, " status") || strings.HasSuffix(e.On, " list")
 }
 
 // step does one step and tells whether the answer goes on.

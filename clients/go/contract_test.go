@@ -100,6 +100,7 @@ type contractRun struct {
 		WatchdogMS int `json:"watchdog_ms"`
 		Tokens     []string
 		HTTP2      bool
+		Sessions   []string
 	}
 	Actions []struct {
 		When     map[string]any
@@ -133,6 +134,10 @@ func drive(t *testing.T, server, name string) {
 	client = client.For(run.Client.Workload)
 	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
 	defer cancel()
+	if sessions := run.Client.Sessions; sessions != nil {
+		driveList(t, ctx, client, run)
+		return
+	}
 	d := driver{ctx: ctx, client: client, texts: client.Texts(), session: client.Open(ctx, run.Client.SessionID), statuses: statuses}
 	defer d.session.Close()
 
@@ -146,15 +151,51 @@ func drive(t *testing.T, server, name string) {
 	}
 	d.await(t, run.Until)
 	d.session.Close()
-	var report bytes.Buffer
-	for _, line := range d.report {
+	report(t, run, d.report)
+}
+
+func report(t *testing.T, run contractRun, lines []map[string]any) {
+	t.Helper()
+	var body bytes.Buffer
+	for _, line := range lines {
 		raw, err := json.Marshal(line)
 		if err != nil {
 			t.Fatal(err)
 		}
-		report.Write(append(raw, '\n'))
+		body.Write(append(raw, '\n'))
 	}
-	exchange(t, http.MethodPost, run.BaseURL+"/report", report.Bytes(), nil)
+	exchange(t, http.MethodPost, run.BaseURL+"/report", body.Bytes(), nil)
+}
+
+// driveList follows the sessions of a case as a list.
+func driveList(t *testing.T, ctx context.Context, client *tidings.Client, run contractRun) {
+	l := client.OpenAll(ctx, run.Client.Sessions...)
+	defer l.Close()
+	await := func(when map[string]any) (lines []map[string]any) {
+		for statuses := range l.Updates() {
+			lines = nil
+			found := false
+			for _, name := range run.Client.Sessions {
+				line := written(statuses[name])
+				line["session"] = name
+				lines = append(lines, line)
+				found = found || matches(line, when)
+			}
+			if found {
+				return lines
+			}
+		}
+		t.Fatalf("no status matches %v; the last ones are %v", when, lines)
+		return nil
+	}
+	for _, action := range run.Actions {
+		await(action.When)
+		if action.Do != "nothing" {
+			t.Fatalf("the case wants %q of a list", action.Do)
+		}
+		exchange(t, http.MethodPost, run.BaseURL+"/did", nil, nil)
+	}
+	report(t, run, await(run.Until))
 }
 
 // withoutTLS is the client's own transport, made to speak HTTP/2 at once.

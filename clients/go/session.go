@@ -18,39 +18,6 @@ var ErrNothingToRetry = errors.New("tidings: there is nothing to retry now")
 // ErrClosed is returned by a session that was closed or whose context has ended.
 var ErrClosed = errors.New("tidings: the session is closed")
 
-// Status is a State with what the app may want to show beside it. CanRetry is
-// true only if the server's last event does not refuse it.
-type Status struct {
-	State
-	// Event is the last accepted event; never nil, its Name is "" before the first.
-	Event *Event
-	// NextTry is when a job that waits goes on, on the client's clock; zero when there is
-	// no such time. See [Status.RetryIn].
-	NextTry time.Time
-	// RetryFrom is when the server takes a retry by hand again; zero for now. See
-	// [Status.RetryAllowedIn].
-	RetryFrom time.Time
-	// Problem is why the server refused the stream or the last retry; nil if it
-	// did not. A retry that got no answer at all leaves it nil, too.
-	Problem *HTTPError
-
-	client *Client // whose clock counts down
-}
-
-// RetryIn is how long it is until a job that waits goes on: a countdown that does not
-// depend on the device's time of day. It is false when there is no such time.
-func (s Status) RetryIn() (time.Duration, bool) { return s.left(s.NextTry), !s.NextTry.IsZero() }
-
-// RetryAllowedIn is how long it is until the server takes a retry by hand; 0 for now.
-func (s Status) RetryAllowedIn() time.Duration { return s.left(s.RetryFrom) }
-
-func (s Status) left(at time.Time) time.Duration {
-	if at.IsZero() {
-		return 0
-	}
-	return max(at.Sub(s.client.now()), 0)
-}
-
 // Session follows one session's status and carries out what its user wants. It
 // lives until Close or the end of its context; states that end a stream do not end
 // it. All methods are safe for concurrent use.
@@ -64,32 +31,36 @@ type Session struct {
 	done    chan struct{}
 	others  sync.WaitGroup // goroutines beside the loop
 
-	machine    Machine
-	epoch      int       // counts machines
-	made       time.Time // time 0 of the machine
-	late       int64     // random extra on the scheduled subscribe, in ms
+	view
+	list       *List  // whose one stream this is; nil for a session's own
+	address    string // of the stream
+	epoch      int    // counts machines
+	late       int64  // random extra on the scheduled subscribe, in ms
 	timer      *time.Timer
 	stream     *stream
-	generation int       // of the stream; what an older one says is dropped
-	seed       string    // last event id of the newest stream's parser
-	fresh      bool      // the next subscribe goes without a position
-	event      *Event    // the one NextTry and RetryFrom were made from
-	checkAt    time.Time // the end of its countdown and a little; zero when there is nothing to check
-	checking   bool      // a countdown has run out without news, and a new stream has not opened yet
-	next       Status
+	generation int    // of the stream; what an older one says is dropped
+	seed       string // last event id of the newest stream's parser
+	fresh      bool   // the next subscribe goes without a position
+	problem    *HTTPError
 	onRetried  []chan error
 
 	mu        sync.Mutex
-	status    Status
+	newest    Status
 	published bool
 }
 
 // Open starts to follow a session. It returns at once; ctx bounds the Session's life.
 func (c *Client) Open(ctx context.Context, session string) *Session {
+	return c.open(ctx, session, c.path(session, "/status"), nil)
+}
+
+func (c *Client) open(ctx context.Context, session, address string, list *List) *Session {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &Session{
 		client:  c,
 		id:      session,
+		address: address,
+		list:    list,
 		ctx:     ctx,
 		cancel:  cancel,
 		calls:   make(chan func()),
@@ -97,9 +68,8 @@ func (c *Client) Open(ctx context.Context, session string) *Session {
 		done:    make(chan struct{}),
 		timer:   time.NewTimer(time.Hour),
 	}
-	m, _ := NewMachine(session, c.workload)
-	s.status = Status{State: m.State(), Event: m.Event(), client: c}
-	s.next.client = c
+	first, _ := newView(c, session, c.workload)
+	s.newest = first.status(nil)
 	go s.loop()
 	return s
 }
@@ -112,7 +82,7 @@ func (s *Session) Updates() <-chan Status { return s.updates }
 func (s *Session) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.status
+	return s.newest
 }
 
 // Retry asks the server for another try, as the user's tap on the retry button,
@@ -121,13 +91,12 @@ func (s *Session) Status() Status {
 func (s *Session) Retry(ctx context.Context) error {
 	answer := make(chan error, 1)
 	ok := s.do(s.ctx, func() {
-		if !s.next.CanRetry {
+		if !s.view.status(nil).CanRetry {
 			answer <- ErrNothingToRetry
 			return
 		}
 		s.onRetried = append(s.onRetried, answer)
-		s.next.Problem, s.next.NextTry, s.next.RetryFrom = nil, time.Time{}, time.Time{}
-		s.checkAt, s.checking = time.Time{}, false
+		s.problem = nil
 		s.apply(Input{Kind: OnRetry})
 	})
 	if !ok {
@@ -190,6 +159,9 @@ func (s *Session) Close() {
 func (s *Session) loop() {
 	defer close(s.done)
 	defer close(s.updates)
+	if s.list != nil {
+		defer close(s.list.updates)
+	}
 	defer s.others.Wait()
 	defer s.timer.Stop()
 	defer s.cancel()
@@ -222,12 +194,15 @@ func (s *Session) do(ctx context.Context, f func()) bool {
 // tick is time that has passed. A countdown that has run out without any news may mean
 // that the connection is dead: what has happened is asked for on a new one.
 func (s *Session) tick() {
-	if s.checkAt.IsZero() || s.client.now().Before(s.checkAt) {
-		s.apply(Input{Kind: OnTick})
-		return
+	checks := s.checks()
+	if s.list != nil {
+		checks = s.list.checks()
 	}
-	s.checkAt, s.checking = time.Time{}, true
-	s.foreground()
+	if checks {
+		s.foreground()
+	} else {
+		s.apply(Input{Kind: OnTick})
+	}
 }
 
 // spawn runs f on a goroutine that Close waits for.
@@ -243,32 +218,30 @@ func (s *Session) spawn(f func()) {
 func (s *Session) start() {
 	s.retried(ErrNothingToRetry)
 	s.epoch++
-	s.made, s.late, s.seed, s.fresh, s.next.Problem = s.client.now(), 0, "", false, nil
+	s.late, s.seed, s.fresh, s.problem = 0, "", false, nil
 	var effects []Effect
-	s.machine, effects = NewMachine(s.id, s.client.workload)
-	s.readTimes()
+	s.view, effects = newView(s.client, s.id, s.client.workload)
 	s.carryOut(effects)
 	s.publish()
 }
 
 // apply gives an input to the machine and does what it wants.
 func (s *Session) apply(in Input) {
-	in.At = s.elapsed()
+	if s.list != nil {
+		in = s.list.take(in)
+	}
 	before := s.machine.State().ResubscribeAt
-	effects := s.machine.Apply(in)
+	effects := s.view.apply(in)
 	if at := s.machine.State().ResubscribeAt; at != before {
 		s.late = 0
 		if in.Kind == OnDisconnect && at >= 0 {
 			// Clients that lost the server in one moment must not come back in one.
-			s.late = mathrand.Int64N((at-in.At)/4 + 1)
+			s.late = mathrand.Int64N(max(at-s.elapsed(), 0)/4 + 1)
 		}
 	}
-	s.readTimes()
 	s.carryOut(effects)
 	s.publish()
 }
-
-func (s *Session) elapsed() int64 { return s.client.now().Sub(s.made).Milliseconds() }
 
 func (s *Session) carryOut(effects []Effect) {
 	for _, effect := range effects {
@@ -285,78 +258,39 @@ func (s *Session) carryOut(effects []Effect) {
 }
 
 func (s *Session) arm() {
-	next := s.machine.NextTick(s.late)
-	if !s.checkAt.IsZero() {
-		if check := s.checkAt.Sub(s.made).Milliseconds() + 1; next < 0 || check < next {
-			next = check
-		}
+	next := s.wake(s.late)
+	if s.list != nil {
+		next = earlier(next, s.list.wake())
 	}
-	if next < 0 {
+	if next.IsZero() {
 		s.timer.Stop()
 		return
 	}
-	s.timer.Reset(time.Duration(max(next-s.elapsed(), 0)) * time.Millisecond)
+	s.timer.Reset(max(next.Sub(s.client.now()), 0))
 }
 
 // publish makes the newest status known, if it differs.
 func (s *Session) publish() {
-	s.next.State, s.next.Event = s.machine.State(), s.machine.Event()
-	s.next.CanRetry = s.next.CanRetry && !s.next.Event.RefusesRetry
-	if s.next.Phase == Failed {
-		s.next.NextTry = time.Time{} // a refused stream: whatever it announced, nobody waits for it here
+	if s.list != nil {
+		s.list.publish(s.view.status(s.problem))
+		return
 	}
-	if s.checking && s.machine.waiting() {
-		s.next.MessageKey = KeyChecking
-	}
-
+	next := s.view.status(s.problem)
 	s.mu.Lock()
-	news := !s.published || s.status != s.next
-	s.status, s.published = s.next, true
+	news := !s.published || s.newest != next
+	s.newest, s.published = next, true
 	s.mu.Unlock()
 	if !news {
 		return
 	}
 	if s.client.trace != nil {
-		s.client.trace(s.next)
+		s.client.trace(next)
 	}
 	select {
 	case <-s.updates: // nobody has read the one before
 	default:
 	}
-	s.updates <- s.next
-}
-
-// readTimes turns the times of a new event into times of the client's clock, by what
-// the server said was left.
-func (s *Session) readTimes() {
-	e := s.machine.Event()
-	if e == s.event {
-		return
-	}
-	s.event, s.checking = e, false
-	s.next.NextTry, s.next.RetryFrom, s.checkAt = time.Time{}, time.Time{}, time.Time{}
-	now := s.client.now()
-	after := func(at time.Time) time.Time {
-		if at.IsZero() || e.ServerTime.IsZero() {
-			return time.Time{}
-		}
-		return now.Add(max(at.Sub(e.ServerTime), 0))
-	}
-	switch {
-	case e.Name == "retrying" && e.RetryIn > 0:
-		s.next.NextTry = now.Add(e.RetryIn)
-	case e.Name == "retrying":
-		s.next.NextTry = after(e.NextRetryAt)
-	case e.Name == "queued":
-		s.next.NextTry = after(e.NotBefore)
-	case e.Name == "error":
-		if at := after(e.RetryAvailableAt); at.After(now) {
-			s.next.RetryFrom = at
-		}
-	}
-	if !s.next.NextTry.IsZero() {
-		s.checkAt = s.next.NextTry.Add(checkAfter)
-	}
+	s.updates <- next
 }
 
 // postRetry carries the user's tap to the server and reports the answer.
@@ -382,9 +316,9 @@ func (s *Session) postRetry() {
 				return
 			}
 			s.client.log.Debug("retry not accepted", "session", s.id, "error", err)
-			s.next.Problem = problem
+			s.problem = problem
 			if problem != nil && problem.RetryAfter > 0 {
-				s.next.RetryFrom = s.client.now().Add(problem.RetryAfter)
+				s.retryFrom = s.client.now().Add(problem.RetryAfter)
 			}
 			s.apply(Input{Kind: OnRetryFailed})
 			s.retried(err)

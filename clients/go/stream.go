@@ -49,7 +49,7 @@ func (st *stream) run(cursor string) {
 	defer watchdog.Stop()
 
 	resp, err := c.do(st.request, request{
-		method: http.MethodGet, path: c.path(st.session.id, "/status"), via: st.via, begin: headerTimeout,
+		method: http.MethodGet, path: st.session.address, via: st.via, begin: headerTimeout,
 		header: map[string]string{
 			"Accept":          "text/event-stream",
 			"Accept-Encoding": "identity", // the transport would ask for gzip, which holds events back
@@ -114,7 +114,7 @@ func (st *stream) tell(in Input) {
 		}
 		st.session.seed = id
 		if in.Kind == OnOpen {
-			st.session.next.Problem, st.session.checking = nil, false
+			st.session.problem, st.session.checking = nil, false
 		}
 		st.session.apply(in)
 	})
@@ -131,7 +131,7 @@ func (st *stream) end(status int, problem *HTTPError) {
 			st.session.client.http.renew(st.via)
 		}
 		if refused(status) {
-			st.session.next.Problem = problem
+			st.session.problem = problem
 		} else if problem != nil && problem.RetryAfter > 0 {
 			// As a retry line would: the server says how far apart connections shall be.
 			st.session.apply(Input{Kind: OnRetryHint, Millis: int(min(problem.RetryAfter.Milliseconds(), maxRetry))})
