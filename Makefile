@@ -22,12 +22,13 @@ test: tools lint test-go fuzz-short test-clients ## all checks that take minutes
 
 # Tests in files with the build tag are slow as a whole; those of jobs go through
 # more cases with it.
-test-slow: tools ## the tests that need minutes, with the race detector
+test-slow: tools node jdk ## the tests that need minutes, with the race detector
 	@files=$$(grep -rlE '^//go:build slow' --include='*_test.go' cmd server jobs/model events locales); \
 	  names=$$(grep -hoE '^func Test[A-Za-z0-9_]+' $$files | sed 's/^func //' | paste -sd'|'); \
 	  dirs=$$(dirname $$files | sort -u | sed 's|^|./|' | tr '\n' ' '); \
 	  set -x; $(GOTEST) -timeout 20m -race -tags slow -run "^($$names)$$" $$dirs
 	$(GOTEST) -timeout 20m -race -tags slow ./jobs
+	cd clients/readers && $(GO) vet ./... && $(GOTEST) -count 1 ./...
 
 test-go: ## the Go tests
 	$(GOTEST) -timeout 15m -race ./...
