@@ -51,6 +51,9 @@ kotlin {
             api("org.jetbrains.kotlinx:kotlinx-coroutines-core:$coroutines")
             api("org.jetbrains.kotlinx:kotlinx-serialization-json:$serialization")
         }
+        jvmMain.dependencies {
+            compileOnly("io.ktor:ktor-client-okhttp:$ktor") // for okHttp()
+        }
         commonTest.dependencies {
             implementation(kotlin("test"))
             implementation("io.ktor:ktor-client-mock:$ktor")

@@ -14,7 +14,7 @@ class OkHttpSse {
 
     public static void main(String[] args) throws Exception {
         // Its limit on reading is 10 s, which a heartbeat of 15 s does not keep.
-        var client = new OkHttpClient.Builder().readTimeout(Duration.ofSeconds(45)).pingInterval(Duration.ofSeconds(15)).build();
+        var client = new OkHttpClient.Builder().readTimeout(Duration.ofSeconds(45)).pingInterval(Duration.ofSeconds(12)).build();
         while (!over) {
             var request = new Request.Builder().url(args[0]).header("Accept", "text/event-stream");
             if (!last.isEmpty()) request.header("Last-Event-ID", last);

@@ -8,7 +8,11 @@
  * @module
  */
 export { subscribeSummaryStatus, initialStatus, StatusSubscription } from "./subscription.js";
-export type { SubscribeOptions, SummaryStatus } from "./subscription.js";
+export type { FollowOptions, SubscribeOptions } from "./subscription.js";
+export type { ConnectionHooks } from "./connection.js";
+export type { SummaryStatus } from "./view.js";
+export { watchAll, StatusList } from "./list.js";
+export type { Statuses, WatchAllOptions } from "./list.js";
 export type { Document, Job, Submission, Turn } from "./documents.js";
 export { fetchStatuses } from "./ledger.js";
 export type { Attempt, Call, Ledger } from "./ledger.js";

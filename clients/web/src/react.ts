@@ -1,6 +1,8 @@
 import { useEffect, useMemo, useRef, useState, useSyncExternalStore, type DetailedHTMLProps, type HTMLAttributes } from "react";
-import { initialStatus, subscribeSummaryStatus, type StatusSubscription, type SubscribeOptions, type SummaryStatus } from "./subscription.js";
+import { initialStatus, subscribeSummaryStatus, type StatusSubscription, type SubscribeOptions } from "./subscription.js";
 import type { Document } from "./documents.js";
+import type { StatusList, Statuses } from "./list.js";
+import type { SummaryStatus } from "./view.js";
 import type { Texts } from "./texts.js";
 import type { TidingsErrorElement } from "./tidings-error.js";
 
@@ -10,6 +12,11 @@ import type { TidingsErrorElement } from "./tidings-error.js";
  */
 export function useStatus(subscription: StatusSubscription): SummaryStatus {
   return useSyncExternalStore(subscription.subscribe, subscription.getSnapshot, subscription.getSnapshot);
+}
+
+/** The statuses of a list that somebody else owns. */
+export function useStatuses(list: StatusList): Statuses {
+  return useSyncExternalStore(list.subscribe, list.getSnapshot, list.getSnapshot);
 }
 
 /**

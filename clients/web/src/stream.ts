@@ -1,11 +1,16 @@
-import { mediaType, problemOf, TidingsError, type Http } from "./http.js";
+import { mediaType, problemOf, TidingsError, type Http, type HttpOptions } from "./http.js";
 import { SseParser, type Message } from "./parser.js";
 
 const BEGIN_LIMIT = 10_000;
 
 /** What works where `fetch` gives no stream, for developers. */
-export const NO_STREAMS =
+const NO_STREAMS =
   "this fetch gives no response.body and so no stream; in React Native pass `fetch` of expo/fetch, or of react-native-fetch-api with its option for text streaming";
+
+/** Throws where no answer has a body: such a fetch would answer when the stream is over, which is never. */
+export function requireStreams(options: HttpOptions): void {
+  if (!options.fetch && typeof Response === "function" && !("body" in Response.prototype)) throw new TypeError(NO_STREAMS);
+}
 
 /** What a stream reports. `onEnd` comes last, and once. */
 export interface StreamHandlers {

@@ -1,13 +1,13 @@
 import { afterAll, describe, expect, it } from "vitest";
 import { isDeepStrictEqual } from "node:util";
-import { subscribeSummaryStatus, Texts, TidingsError, type StatusSubscription, type SummaryStatus } from "../src/index.js";
+import { subscribeSummaryStatus, Texts, watchAll, TidingsError, type StatusSubscription, type SummaryStatus, type WatchAllOptions } from "../src/index.js";
 import { startContractServer } from "./contract-server.js";
 
 type Line = Record<string, unknown>;
 
 interface Run {
   base_url: string;
-  client: { session_id: string; workload: string; language?: string; watchdog_ms: number; tokens?: string[] };
+  client: { session_id: string; workload: string; language?: string; watchdog_ms: number; tokens?: string[]; sessions?: string[] };
   actions: { when: Line; do: string; text?: string }[];
   until: Line;
 }
@@ -37,6 +37,7 @@ async function drive(run: Run): Promise<Line[]> {
   let last: Line = {};
   let wake = () => {};
   const options = { baseUrl: run.base_url, language: run.client.language, getToken: oneAfterTheOther(run.client.tokens) };
+  if (run.client.sessions) return driveList(run, run.client.sessions, options);
   const texts = new Texts(options);
   const subscription = subscribeSummaryStatus({
     ...options,
@@ -45,7 +46,7 @@ async function drive(run: Run): Promise<Line[]> {
     watchdogMs: run.client.watchdog_ms,
   });
   const note = () => {
-    const line = written(subscription);
+    const line = written(subscription.getSnapshot());
     if (isDeepStrictEqual(line, last)) return;
     lines.push((last = line));
     wake();
@@ -71,6 +72,28 @@ async function drive(run: Run): Promise<Line[]> {
   return lines;
 }
 
+/** Follows the sessions of a case as a list, and returns the last status of each. */
+async function driveList(run: Run, sessions: string[], options: WatchAllOptions): Promise<Line[]> {
+  const list = watchAll({ ...options, workload: run.client.workload, watchdogMs: run.client.watchdog_ms }, sessions);
+  const matching = async (when: Line) => {
+    for await (const statuses of list) {
+      const lines: Line[] = sessions.map((session) => ({ ...written(statuses.get(session)!), session }));
+      if (lines.some((line) => Object.entries(when).every(([key, value]) => isDeepStrictEqual(line[key], value)))) return lines;
+    }
+    throw new Error("the list has ended");
+  };
+  try {
+    for (const action of run.actions) {
+      await matching(action.when);
+      expect(action.do, "of a list").toBe("nothing");
+      await fetch(`${run.base_url}/did`, { method: "POST" });
+    }
+    return await matching(run.until);
+  } finally {
+    list.close();
+  }
+}
+
 function oneAfterTheOther(tokens: string[] | undefined) {
   const left = [...(tokens ?? [])];
   return ({ refresh }: { refresh: boolean }) => {
@@ -80,8 +103,7 @@ function oneAfterTheOther(tokens: string[] | undefined) {
 }
 
 /** A status as the cases write it. */
-function written(subscription: StatusSubscription): Line {
-  const s: SummaryStatus = subscription.getSnapshot();
+function written(s: SummaryStatus): Line {
   return {
     phase: s.phase,
     spinner: s.spinner,
@@ -95,7 +117,7 @@ function written(subscription: StatusSubscription): Line {
     event: s.event?.name ?? null,
     reason: s.event?.reason ?? null,
     message: s.event?.message ?? null,
-    counts_down: subscription.retryInMs() !== null,
+    counts_down: s.nextTryAt !== null,
     problem: s.problem ? s.problem.message.replace("the server answered ", "") : null,
   };
 }

@@ -21,8 +21,11 @@ import io.ktor.utils.io.readRemaining
 import kotlin.time.Duration
 import kotlin.time.Duration.Companion.milliseconds
 import kotlin.time.Duration.Companion.seconds
+import kotlinx.coroutines.coroutineScope
 import kotlinx.coroutines.currentCoroutineContext
+import kotlinx.coroutines.delay
 import kotlinx.coroutines.ensureActive
+import kotlinx.coroutines.launch
 import kotlinx.coroutines.withTimeoutOrNull
 import kotlinx.io.IOException
 import kotlinx.io.readByteArray
@@ -46,11 +49,15 @@ internal class Request(
     val path: String,
     val headers: Map<String, String> = mapOf(HttpHeaders.Accept to "application/json"),
     val json: String? = null,
+    /** How long the answer may take to begin; null for no limit but the caller's. */
+    val begin: Duration? = null,
+    /** null for the newest. */
+    val via: HttpClient? = null,
 )
 
 /** Sends requests with the client's token and language. */
 internal class Http(
-    private val client: HttpClient,
+    val connections: Connections,
     baseUrl: String,
     private val language: String?,
     private val tokens: TokenSource?,
@@ -75,7 +82,7 @@ internal class Http(
 
     private suspend fun <T> send(request: Request, refresh: Boolean, read: suspend (HttpResponse) -> T): T {
         val token = tokens?.token(refresh)
-        return client.prepareRequest {
+        val statement = (request.via ?: connections.newest).prepareRequest {
             method = request.method
             url(base + request.path)
             for ((name, value) in request.headers) if (value.isNotEmpty()) headers[name] = value
@@ -89,7 +96,19 @@ internal class Http(
                 requestTimeoutMillis = INFINITE_TIMEOUT_MS // it would cut every stream
                 socketTimeoutMillis = SOCKET_TIMEOUT.inWholeMilliseconds
             }
-        }.execute(read)
+        }
+        return coroutineScope {
+            val late = request.begin?.let {
+                launch {
+                    delay(it)
+                    throw IOException("the answer has not begun within $it")
+                }
+            }
+            statement.execute { response ->
+                late?.cancel()
+                read(response)
+            }
+        }
     }
 
     /** Sends a request and reads its answer if that is 2xx. [read] returns null if it cannot. */

@@ -14,6 +14,12 @@ import kotlinx.serialization.json.JsonObject
  * @property fields everything the event carried, also what this version of the client has no name for.
  */
 public sealed class StatusEvent(public val name: String, public val fields: JsonObject) {
+    /** The session it is about. */
+    public val sessionId: String? = fields.text("session_id")
+
+    /** What is made for the session. */
+    public val workload: String? = fields.text("workload")
+
     /** The job it is about. */
     public val jobId: String? = fields.text("job_id")
 

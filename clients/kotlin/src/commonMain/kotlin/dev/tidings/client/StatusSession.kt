@@ -1,10 +1,7 @@
 package dev.tidings.client
 
-import kotlin.time.ComparableTimeMark
 import kotlin.time.Duration
-import kotlin.time.Duration.Companion.milliseconds
 import kotlin.time.DurationUnit
-import kotlin.time.Instant
 import kotlinx.coroutines.CompletableDeferred
 import kotlinx.coroutines.CoroutineScope
 import kotlinx.coroutines.Job
@@ -30,30 +27,28 @@ public class StatusSession internal constructor(
     /** The conversation in the app. */
     public val sessionId: String,
     parent: CoroutineScope,
+    private val address: String, // of the stream
+    private val list: StatusList? = null, // whose one stream this is
 ) : AutoCloseable {
     private val options = client.options
-    private val clock = options.timeSource
 
     // Everything below is touched on this scope alone, which runs one thing at a time.
     private val scope = parent.run {
         CoroutineScope(coroutineContext + SupervisorJob(coroutineContext[Job]) + options.dispatcher.limitedParallelism(1))
     }
-    private var machine = Machine(sessionId, options.workload)
-    private var made = clock.markNow() // time 0 of the machine
+    private var view = View(options, sessionId, options.workload)
     private var late = 0L // random extra on the scheduled subscribe, in ms
     private var timer: Job? = null
     private var retry: Job? = null // under way
     private var stream: Stream? = null // what another one says is dropped
     private var isFresh = true // the next subscribe goes without a position
-    private var nextTry: ComparableTimeMark? = null
-    private var retryFrom: ComparableTimeMark? = null
     private var problem: Problem? = null
 
-    private val newest = MutableStateFlow(Status(machine.state))
+    private val newest = MutableStateFlow(view.status(null))
 
     init {
         scope.launch {
-            options.trace(newest.value)
+            if (list == null) options.trace(newest.value)
             start()
         }
     }
@@ -83,7 +78,7 @@ public class StatusSession internal constructor(
      * The app is visible again or the network is back: whatever stream there is cannot be trusted, and
      * a new one is opened at once. The job ends when it is done.
      */
-    public fun foreground(): Job = scope.launch { apply(Input.Foreground) }
+    public fun foreground(): Job = scope.launch { askAnew() }
 
     /**
      * [TidingsClient.submit] for this session. Once accepted, the session follows the new job from its
@@ -98,6 +93,9 @@ public class StatusSession internal constructor(
     /** [TidingsClient.document] for this session. */
     public suspend fun document(): Answer<Document> = client.document(sessionId)
 
+    /** [TidingsClient.attempts] for this session. */
+    public suspend fun attempts(): Answer<Ledger> = client.attempts(sessionId)
+
     /** [TidingsClient.cancel] for this session. */
     public suspend fun cancel(): Answer<Unit> = client.cancel(sessionId)
 
@@ -109,30 +107,34 @@ public class StatusSession internal constructor(
     /** Makes a new machine: at the beginning, and for each submission. */
     private fun start() {
         retry?.cancel()
-        machine = Machine(sessionId, options.workload)
-        made = clock.markNow()
+        view = View(options, sessionId, options.workload)
         late = 0
         isFresh = true
-        nextTry = null
-        retryFrom = null
         problem = null
         carryOut(listOf(Effect.SUBSCRIBE))
         publish()
     }
 
     private fun apply(input: Input) {
-        val at = made.elapsedNow().inWholeMilliseconds
-        val before = machine
-        val (after, effects) = before.take(at, input)
-        machine = after
-        val due = after.state.resubscribeAt
-        if (due != before.state.resubscribeAt) {
+        val before = view.machine.state.resubscribeAt
+        val effects = view.take(list?.take(input) ?: input)
+        if (view.machine.state.resubscribeAt != before) {
+            late = 0
             // Clients that lost the server in one moment must not come back in one.
-            late = if (input is Input.Disconnect && due != null) options.random.nextLong((due - at) / 4 + 1) else 0
+            if (input is Input.Disconnect) view.pause()?.let { late = options.random.nextLong(it.inWholeMilliseconds / 4 + 1) }
         }
-        after.event?.takeIf { it !== before.event }?.let(::readTimes)
         carryOut(effects)
         publish()
+    }
+
+    private fun askAnew() {
+        stream?.let { client.http.connections.renew(it.via) }
+        apply(Input.Foreground)
+    }
+
+    /** Time has passed. */
+    private fun tick() {
+        if (list?.checks() ?: view.checks()) askAnew() else apply(Input.Tick)
     }
 
     private fun carryOut(effects: List<Effect>) {
@@ -142,10 +144,10 @@ public class StatusSession internal constructor(
             Effect.POST_RETRY -> Unit // askForRetry does it, which waits for the answer
         }
         timer?.cancel()
-        timer = machine.nextTick(late)?.let { next ->
+        timer = listOfNotNull(view.wakesIn(late), list?.wakesIn()).minOrNull()?.let { wait ->
             scope.launch {
-                delay((next - made.elapsedNow().inWholeMilliseconds).milliseconds)
-                apply(Input.Tick)
+                delay(wait)
+                tick()
             }
         }
     }
@@ -153,15 +155,18 @@ public class StatusSession internal constructor(
     private fun subscribe() {
         stream?.close()
         val seed = if (isFresh) "" else stream?.lastEventId.orEmpty()
-        val cursor = if (isFresh) "" else machine.state.lastEventId
+        val cursor = if (isFresh) "" else view.machine.state.lastEventId
         isFresh = false
-        stream = Stream(client.http, client.path(sessionId, "/status"), cursor, seed, options.watchdog, clock, options.log) { input, why ->
+        stream = Stream(client.http, address, cursor, seed, options.watchdog, options.timeSource, options.log) { input, why ->
             if (this === stream && scope.isActive) hear(input, why)
         }.also { it.start(scope) }
     }
 
     private fun hear(input: Input, why: Problem?) {
-        if (input is Input.Open) problem = null
+        if (input is Input.Open) {
+            problem = null
+            view.isChecking = false
+        }
         if (input is Input.Disconnect) {
             if (isRefusal(input.status)) problem = why
             // As a retry line would: the server says how far apart connections shall be.
@@ -172,8 +177,6 @@ public class StatusSession internal constructor(
 
     private suspend fun askForRetry(): Answer<Unit> {
         problem = null
-        nextTry = null
-        retryFrom = null
         apply(Input.UserRetry)
         val answer = client.retry(sessionId)
         // Another device was faster. The position may be that of the very event that completed it,
@@ -186,31 +189,14 @@ public class StatusSession internal constructor(
         }
         options.log("retry not accepted: $answer")
         problem = answer.problem
-        retryFrom = problem?.retryAfter?.let { clock.markNow() + it }
+        view.retryFrom = problem?.retryAfter?.let { options.timeSource.markNow() + it }
         apply(Input.RetryFailed)
         return answer
     }
 
-    /** Turns an event's times into times of the own clock, by what the server said was left. */
-    private fun readTimes(event: StatusEvent) {
-        val now = clock.markNow()
-        fun left(at: Instant?): Duration? {
-            val sent = event.serverTime ?: return null
-            return at?.let { (it - sent).coerceAtLeast(Duration.ZERO) }
-        }
-        nextTry = (event as? StatusEvent.Retrying)?.run { retryIn ?: left(nextRetryAt) }?.let { now + it }
-        retryFrom = (event as? StatusEvent.Failed)?.run { left(retryAvailableAt) }?.takeIf { it > Duration.ZERO }?.let { now + it }
-    }
-
     private fun publish() {
-        val status = Status(
-            state = machine.state,
-            event = machine.event,
-            // A refused stream: whatever it announced, nobody waits for it here.
-            nextTry = nextTry.takeIf { machine.state.phase != Phase.ERROR },
-            retryFrom = retryFrom,
-            problem = problem,
-        )
+        val status = view.status(problem)
+        if (list != null) return list.publish(status)
         if (status == newest.value) return
         newest.value = status
         options.trace(status)

@@ -6,6 +6,7 @@ import io.ktor.http.HttpHeaders
 import io.ktor.http.HttpMethod
 import io.ktor.utils.io.readAvailable
 import kotlin.time.Duration
+import kotlin.time.Duration.Companion.seconds
 import kotlin.time.TimeSource
 import kotlinx.coroutines.CoroutineScope
 import kotlinx.coroutines.Job
@@ -35,6 +36,8 @@ internal class Stream(
         onRetry = { tell(Input.RetryHint(it), null) },
         onMessage = { tell(Input.Event(it.event, it.data, it.id), null) },
     )
+    /** What its connection belongs to. */
+    val via = http.connections.newest
     private var heard = clock.markNow()
     private var isEnded = false
     private lateinit var job: Job
@@ -56,6 +59,10 @@ internal class Stream(
         job.cancel()
     }
 
+    private companion object {
+        val BEGIN_LIMIT = 10.seconds
+    }
+
     private suspend fun watch() {
         while (true) {
             val silent = heard.elapsedNow()
@@ -69,7 +76,7 @@ internal class Stream(
 
     private suspend fun follow() {
         try {
-            http.exchange(Request(HttpMethod.Get, path, headers())) { read(it) }
+            http.exchange(Request(HttpMethod.Get, path, headers(), begin = BEGIN_LIMIT, via = via)) { read(it) }
         } catch (e: Throwable) { // some engines throw no Exception, and some cancel only the request
             currentCoroutineContext().ensureActive()
             log("stream lost: $path: $e")
@@ -107,6 +114,7 @@ internal class Stream(
     private fun end(status: Int?, problem: Problem? = null) {
         if (isEnded) return
         isEnded = true
+        if (status == null) http.connections.renew(via)
         tell(Input.Disconnect(status), problem)
     }
 }

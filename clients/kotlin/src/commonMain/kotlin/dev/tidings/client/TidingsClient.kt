@@ -3,6 +3,7 @@ package dev.tidings.client
 import io.ktor.client.HttpClient
 import io.ktor.client.statement.HttpResponse
 import io.ktor.http.HttpMethod
+import io.ktor.http.encodeURLParameter
 import io.ktor.http.encodeURLPathPart
 import kotlin.random.Random
 import kotlin.time.Duration
@@ -88,31 +89,73 @@ public class TidingsOptions internal constructor() {
  * vectors beside this client, shared with the clients in other languages.
  */
 public class TidingsClient private constructor(
-    private val httpClient: HttpClient,
+    private val connections: Connections,
     private val baseUrl: String,
     internal val options: TidingsOptions,
 ) {
     /**
      * @param httpClient with the engine of the platform. It stays the caller's, who closes it. Timeouts,
-     *   retries and success checks it is set up with do not count here.
+     *   retries and success checks it is set up with do not count here. Where the server speaks HTTP/2,
+     *   give a function that makes them instead.
      * @param baseUrl the server's address, such as `https://tidings.example`.
      * @throws IllegalArgumentException for an address that is not absolute http or https.
      */
     public constructor(httpClient: HttpClient, baseUrl: String, configure: TidingsOptions.() -> Unit = {}) :
-        this(httpClient, baseUrl, TidingsOptions().apply(configure))
+        this(Connections(httpClient, null), baseUrl, TidingsOptions().apply(configure))
+
+    /**
+     * @param newHttpClient makes an HTTP client with connections of its own, such as `okHttp()` does on
+     *   the JVM: one now, and one each time the connections of the last cannot be trusted, after a dead
+     *   stream and on [StatusSession.foreground].
+     * @param baseUrl the server's address, such as `https://tidings.example`.
+     * @throws IllegalArgumentException for an address that is not absolute http or https.
+     */
+    public constructor(baseUrl: String, newHttpClient: () -> HttpClient, configure: TidingsOptions.() -> Unit = {}) :
+        this(Connections(newHttpClient(), newHttpClient), baseUrl, TidingsOptions().apply(configure))
 
     init {
         require(ABSOLUTE.matches(baseUrl)) { "\"$baseUrl\" is not an absolute http or https URL; write for example https://tidings.example" }
     }
 
-    internal val http = Http(httpClient, baseUrl, options.language, options.tokens, options.log)
+    internal val http = Http(connections, baseUrl, options.language, options.tokens, options.log)
 
     /** The client of another workload. */
     public fun forWorkload(workload: String): TidingsClient =
-        TidingsClient(httpClient, baseUrl, options.copy().also { it.workload = workload })
+        TidingsClient(connections, baseUrl, options.copy().also { it.workload = workload })
 
     /** Starts to follow a session, until it is closed or [scope] ends. The scope does not end before it is closed. */
-    public fun open(sessionId: String, scope: CoroutineScope): StatusSession = StatusSession(this, sessionId, scope)
+    public fun open(sessionId: String, scope: CoroutineScope): StatusSession =
+        StatusSession(this, sessionId, scope, path(sessionId, "/status"))
+
+    /**
+     * Starts to follow up to 100 sessions of one owner on one stream, each written as `id`, for the
+     * client's workload, or as `id/workload`. It goes on until it is closed or [scope] ends. A session
+     * without a job has the event [StatusEvent.Idle]. For other sessions open another list.
+     */
+    public fun openAll(sessions: List<String>, scope: CoroutineScope): StatusList = StatusList(this, sessions, scope)
+
+    /**
+     * Follows sessions as [openAll] does, while it is collected or until the server refuses the stream, with
+     * [Status.problem] in the last statuses.
+     */
+    public fun watchAll(sessions: List<String>): Flow<Map<String, Status>> = flow {
+        coroutineScope {
+            openAll(sessions, this).use { list ->
+                emitAll(list.statuses.transformWhile { statuses ->
+                    emit(statuses)
+                    statuses.values.none { it.connection == Connection.CLOSED }
+                })
+            }
+        }
+    }
+
+    /** Fetches the latest event of each session, up to 50, in the order asked for: for a list that is drawn once. */
+    public suspend fun statuses(sessions: List<String>): Answer<List<StatusEvent>> {
+        val query = "?sessions=${sessions.joinToString(",").encodeURLParameter()}&workload=${options.workload.encodeURLParameter()}"
+        return call(Request(HttpMethod.Get, "/api/v1/status$query"), CALL_LIMIT) { response ->
+            bodyOf(response)?.objects("statuses")?.mapNotNull { StatusEvent.of(it.text("event").orEmpty(), it) }
+        }
+    }
 
     /**
      * Follows a session's job while it is collected, until its stream has ended for good: after
@@ -148,6 +191,10 @@ public class TidingsClient private constructor(
      */
     public suspend fun document(sessionId: String): Answer<Document> =
         call(Request(HttpMethod.Get, path(sessionId)), CALL_LIMIT) { bodyOf(it)?.let(::documentOf) }
+
+    /** Fetches what happened to a session's newest job. */
+    public suspend fun attempts(sessionId: String): Answer<Ledger> =
+        call(Request(HttpMethod.Get, path(sessionId, "/attempts")), CALL_LIMIT) { bodyOf(it)?.let(::ledgerOf) }
 
     /** Ends a session's live job. Its stream then carries `error` with the reason `cancelled`. */
     public suspend fun cancel(sessionId: String): Answer<Unit> =

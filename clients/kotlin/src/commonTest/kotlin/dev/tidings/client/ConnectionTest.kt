@@ -1,7 +1,14 @@
 package dev.tidings.client
 
+import io.ktor.client.HttpClient
+import io.ktor.client.engine.mock.MockEngine
+import io.ktor.client.engine.mock.respond
 import io.ktor.client.plugins.HttpRequestRetry
 import io.ktor.client.plugins.HttpTimeout
+import io.ktor.http.HttpStatusCode
+import io.ktor.http.headersOf
+import io.ktor.utils.io.ByteChannel
+import io.ktor.utils.io.cancel
 import kotlin.test.Test
 import kotlin.test.assertEquals
 import kotlin.test.assertFalse
@@ -12,8 +19,16 @@ import kotlin.time.Duration.Companion.hours
 import kotlin.time.Duration.Companion.milliseconds
 import kotlin.time.Duration.Companion.seconds
 import kotlin.time.TestTimeSource
+import kotlinx.coroutines.ExperimentalCoroutinesApi
+import kotlinx.coroutines.awaitCancellation
+import kotlinx.coroutines.channels.Channel
+import kotlinx.coroutines.test.StandardTestDispatcher
 import kotlinx.coroutines.test.TestResult
+import kotlinx.coroutines.test.runTest
+import kotlinx.coroutines.test.testTimeSource
+import kotlinx.io.IOException
 
+@OptIn(ExperimentalCoroutinesApi::class)
 class ConnectionTest {
     @Test
     fun theWatchdogDropsASilentStream() = bubble {
@@ -30,13 +45,116 @@ class ConnectionTest {
     }
 
     @Test
-    fun theWatchdogCoversTheWaitForAnAnswer() = bubble {
+    fun anAnswerHasToBeginWithinTenSeconds() = bubble {
         open()
         val start = now
         val first = next() // never answered
         next().reply(204)
         assertTrue(first.isDropped, "the first request goes on")
-        assertBetween(46.seconds, 46250.milliseconds, now - start)
+        assertBetween(11.seconds, 11250.milliseconds, now - start)
+    }
+
+    @Test
+    fun theWatchdogCoversTheWaitForAToken(): TestResult {
+        var asked = 0
+        return bubble({ tokens = TokenSource { if (asked++ == 0) awaitCancellation() else "good" } }) {
+            open()
+            val start = now
+            next().reply(204)
+            assertBetween(46.seconds, 46250.milliseconds, now - start)
+        }
+    }
+
+    @Test
+    fun aCountdownWithoutNewsAsksOnANewConnection(): TestResult {
+        val made = mutableListOf<String>()
+        return bubble {
+            val events = mapOf(
+                "retrying" to """{"attempt":1,"retry_in_ms":30000}""",
+                "queued" to """{"server_time":"2026-12-01T12:00:00.000Z","not_before":"2026-12-01T12:00:30.000Z"}""",
+            )
+            for ((event, data) in events) {
+                val session = open()
+                val stream = nextStream()
+                stream.send("id: 7\nevent: $event\ndata: $data\n\n")
+                assertEquals(30.seconds, session.statuses.value.retryIn())
+                quiet(32999.milliseconds)
+                pass(1.milliseconds)
+                val request = next()
+                assertEquals("7", request.headers["Last-Event-ID"])
+                assertTrue(stream.isDropped)
+                assertEquals(TextKeys.CHECKING, session.statuses.value.messageKey)
+                request.stream()
+                pass(1.milliseconds)
+                assertTrue(session.statuses.value.messageKey != TextKeys.CHECKING, "although the stream is open")
+                quiet(40.seconds) // once for each countdown: the watchdog has the rest
+                session.close()
+                made += event
+            }
+            assertEquals(events.keys.toList(), made)
+        }
+    }
+
+    @Test
+    fun aCountdownWithNewsAsksNothing() = bubble {
+        val session = open()
+        val stream = nextStream()
+        stream.event("retrying", """{"attempt":1,"retry_in_ms":30000}""")
+        pass(32.seconds)
+        stream.event("processing")
+        quiet(40.seconds)
+        assertNull(session.statuses.value.retryIn())
+    }
+
+    /** An event says that the resume worked. */
+    @Test
+    fun plannedEndsDoNotGrowTheBackoff() = bubble {
+        open()
+        var request = next()
+        repeat(5) {
+            val stream = request.stream()
+            stream.send("retry: 500\n")
+            stream.event("resumed")
+            stream.end()
+            val start = now
+            request = next()
+            assertBetween(500.milliseconds, 625.milliseconds, now - start)
+        }
+    }
+
+    /** A function that makes HTTP clients makes another when the connections of the last cannot be trusted. */
+    @Test
+    fun aDeadStreamAndForegroundTakeNewConnections() = runTest {
+        var made = 0
+        val answers = Channel<ByteChannel?>(Channel.UNLIMITED)
+        val client = TidingsClient("https://api.test", {
+            val number = ++made
+            HttpClient(MockEngine) {
+                engine {
+                    dispatcher = StandardTestDispatcher(testScheduler)
+                    addHandler {
+                        assertEquals(made, number, "a request goes out on old connections")
+                        val channel = ByteChannel()
+                        answers.send(channel)
+                        respond(channel, HttpStatusCode.OK, headersOf("Content-Type", "text/event-stream"))
+                    }
+                }
+            }
+        }) {
+            dispatcher = StandardTestDispatcher(testScheduler)
+            timeSource = testTimeSource
+        }
+        val session = client.open("abc-123", backgroundScope)
+        answers.receive()
+        assertEquals(1, made)
+        session.foreground().join()
+        answers.receive()!!.cancel(IOException("the connection broke"))
+        assertEquals(2, made)
+        val third = answers.receive()!!
+        assertEquals(3, made)
+        third.flushAndClose() // an orderly end says nothing against the connection
+        answers.receive()
+        assertEquals(3, made)
     }
 
     @Test

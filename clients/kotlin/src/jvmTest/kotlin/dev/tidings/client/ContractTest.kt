@@ -1,11 +1,8 @@
 package dev.tidings.client
 
 import io.ktor.client.HttpClient
-import io.ktor.client.engine.HttpClientEngineConfig
-import io.ktor.client.engine.HttpClientEngineFactory
 import io.ktor.client.engine.cio.CIO
 import io.ktor.client.engine.java.Java
-import io.ktor.client.engine.okhttp.OkHttp
 import java.net.URI
 import java.net.http.HttpRequest
 import java.net.http.HttpResponse
@@ -16,6 +13,8 @@ import kotlin.time.Duration.Companion.milliseconds
 import kotlin.time.Duration.Companion.seconds
 import kotlinx.coroutines.CoroutineScope
 import kotlinx.coroutines.channels.Channel
+import kotlinx.coroutines.flow.first
+import kotlinx.coroutines.flow.map
 import kotlinx.coroutines.runBlocking
 import kotlinx.coroutines.withTimeoutOrNull
 import kotlinx.serialization.json.Json
@@ -23,10 +22,12 @@ import kotlinx.serialization.json.JsonElement
 import kotlinx.serialization.json.JsonNull
 import kotlinx.serialization.json.JsonObject
 import kotlinx.serialization.json.JsonPrimitive
+import kotlinx.serialization.json.boolean
 import kotlinx.serialization.json.jsonArray
 import kotlinx.serialization.json.jsonObject
 import kotlinx.serialization.json.jsonPrimitive
 import kotlinx.serialization.json.long
+import okhttp3.Protocol
 import org.junit.jupiter.api.AfterAll
 import org.junit.jupiter.api.BeforeAll
 import org.junit.jupiter.api.DynamicTest
@@ -41,36 +42,45 @@ import org.junit.jupiter.api.parallel.ExecutionMode
 @Execution(ExecutionMode.CONCURRENT)
 class ContractTest {
     @TestFactory
-    fun cio() = cases(CIO)
+    fun cio() = cases("") { HttpClient(CIO) }
 
     @TestFactory
-    fun okHttp() = cases(OkHttp)
+    fun okHttp() = cases("?http2") { isHttp2 ->
+        okHttp { if (isHttp2) protocols(listOf(Protocol.H2_PRIOR_KNOWLEDGE)) }()
+    }
 
     @TestFactory
-    fun java() = cases(Java)
+    fun java() = cases("") { HttpClient(Java) }
 
-    private fun cases(engine: HttpClientEngineFactory<HttpClientEngineConfig>): List<DynamicTest> {
-        val names = Json.parseToJsonElement(exchange("GET", "$address/cases")).jsonArray.map { it.jsonPrimitive.content }
+    private fun cases(query: String, newHttpClient: (isHttp2: Boolean) -> HttpClient): List<DynamicTest> {
+        val names = Json.parseToJsonElement(exchange("GET", "$address/cases$query")).jsonArray.map { it.jsonPrimitive.content }
         assertTrue(names.isNotEmpty(), "the contract server has no cases")
         return names.map { name ->
             DynamicTest.dynamicTest(name) {
-                HttpClient(engine).use { http -> runBlocking { drive(http, name) } }
+                val made = mutableListOf<HttpClient>()
+                try {
+                    runBlocking { drive(name) { isHttp2 -> newHttpClient(isHttp2).also { made += it } } }
+                } finally {
+                    made.forEach(HttpClient::close)
+                }
             }
         }
     }
 
-    private suspend fun CoroutineScope.drive(http: HttpClient, name: String) {
+    private suspend fun CoroutineScope.drive(name: String, newHttpClient: (isHttp2: Boolean) -> HttpClient) {
         val run = Json.parseToJsonElement(exchange("POST", "$address/runs", JsonObject(mapOf("case" to JsonPrimitive(name))).toString())).jsonObject
         val baseUrl = run.getValue("base_url").jsonPrimitive.content
         val settings = run.getValue("client").jsonObject
         val statuses = Channel<Status>(256) // room for every status of a case: the trace must not wait
-        val client = TidingsClient(http, baseUrl) {
+        val isHttp2 = settings["http2"]?.jsonPrimitive?.boolean == true
+        val client = TidingsClient(baseUrl, { newHttpClient(isHttp2) }) {
             workload = settings.getValue("workload").jsonPrimitive.content
             language = settings["language"]?.jsonPrimitive?.content
             watchdog = settings.getValue("watchdog_ms").jsonPrimitive.long.milliseconds
             tokens = settings["tokens"]?.jsonArray?.map { it.jsonPrimitive.content }?.let(::oneAfterTheOther)
             trace = { statuses.trySend(it).getOrThrow() }
         }
+        settings["sessions"]?.let { names -> return list(client, run, baseUrl, names.jsonArray.map { it.jsonPrimitive.content }) }
         client.open(settings.getValue("session_id").jsonPrimitive.content, this).use { session ->
             val report = Report(statuses)
             val texts = client.texts()
@@ -83,6 +93,22 @@ class ContractTest {
             report.await(run.getValue("until").jsonObject)
             session.close()
             exchange("POST", "$baseUrl/report", report.lines.joinToString("\n"))
+        }
+    }
+
+    /** Follows the sessions of a case as a list. */
+    private suspend fun CoroutineScope.list(client: TidingsClient, run: JsonObject, baseUrl: String, names: List<String>) {
+        client.openAll(names, this).use { list ->
+            suspend fun await(wanted: JsonElement): List<JsonObject> = withTimeoutOrNull(40.seconds) {
+                list.statuses.map { statuses -> names.map { JsonObject(Report.written(statuses.getValue(it)) + ("session" to JsonPrimitive(it))) } }
+                    .first { lines -> lines.any { line -> wanted.jsonObject.all { (key, value) -> line[key] == value } } }
+            } ?: fail("no status matches $wanted; the last ones are ${list.statuses.value}")
+            for (action in run.getValue("actions").jsonArray.map { it.jsonObject }) {
+                await(action.getValue("when"))
+                assertEquals("nothing", action.getValue("do").jsonPrimitive.content, "of a list")
+                exchange("POST", "$baseUrl/did")
+            }
+            exchange("POST", "$baseUrl/report", await(run.getValue("until")).joinToString("\n"))
         }
     }
 
@@ -131,7 +157,7 @@ private class Report(private val statuses: Channel<Status>) {
 
     /** Writes down statuses until one, or the last, matches. */
     suspend fun await(wanted: JsonObject) {
-        withTimeoutOrNull(20.seconds) {
+        withTimeoutOrNull(40.seconds) {
             while (last.isEmpty() || wanted.any { (key, value) -> last[key] != value }) note(statuses.receive())
         } ?: fail("no status matches $wanted; so far\n${lines.joinToString("\n")}")
     }
@@ -182,25 +208,27 @@ private class Report(private val statuses: Channel<Status>) {
         is Answer.None, Answer.NotOffered -> fail("$this")
     }
 
-    /** A status as the cases write it. */
-    private fun written(s: Status) = JsonObject(
-        mapOf(
-            "phase" to written(s.phase),
-            "spinner" to JsonPrimitive(s.spinner),
-            "message_key" to orNull(s.messageKey),
-            "retry_attempt" to (s.retryAttempt?.let(::JsonPrimitive) ?: JsonNull),
-            "can_retry" to JsonPrimitive(s.canRetry),
-            "can_dismiss" to JsonPrimitive(s.canDismiss),
-            "connection" to written(s.connection),
-            "last_event_id" to JsonPrimitive(s.lastEventId),
-            "outcome" to written(s.outcome),
-            "event" to orNull(s.event?.name),
-            "reason" to orNull(s.event?.reason),
-            "message" to orNull(s.event?.message),
-            "counts_down" to JsonPrimitive(s.nextTry != null),
-            "problem" to orNull(s.problem?.run { listOfNotNull(status, code).joinToString(" ") }),
-        ),
-    )
+    companion object {
+        /** A status as the cases write it. */
+        fun written(s: Status) = JsonObject(
+            mapOf(
+                "phase" to written(s.phase),
+                "spinner" to JsonPrimitive(s.spinner),
+                "message_key" to orNull(s.messageKey),
+                "retry_attempt" to (s.retryAttempt?.let(::JsonPrimitive) ?: JsonNull),
+                "can_retry" to JsonPrimitive(s.canRetry),
+                "can_dismiss" to JsonPrimitive(s.canDismiss),
+                "connection" to written(s.connection),
+                "last_event_id" to JsonPrimitive(s.lastEventId),
+                "outcome" to written(s.outcome),
+                "event" to orNull(s.event?.name),
+                "reason" to orNull(s.event?.reason),
+                "message" to orNull(s.event?.message),
+                "counts_down" to JsonPrimitive(s.nextTry != null),
+                "problem" to orNull(s.problem?.run { listOfNotNull(status, code).joinToString(" ") }),
+            ),
+        )
 
-    private fun orNull(text: String?) = text?.let(::JsonPrimitive) ?: JsonNull
+        private fun orNull(text: String?) = text?.let(::JsonPrimitive) ?: JsonNull
+    }
 }
