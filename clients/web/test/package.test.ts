@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 const file = (name: string) => fileURLToPath(new URL(`../${name}`, import.meta.url));
 const manifest = JSON.parse(readFileSync(file("package.json"), "utf8")) as {
   dependencies?: object;
-  exports: Record<string, { types: string; default: string }>;
+  exports: Record<string, { import: string; require: string }>;
 };
 
 it("needs nothing at run time", () => expect(manifest.dependencies).toBeUndefined());
@@ -15,8 +15,8 @@ it("is locked to packages, not to the registry they came from", () => {
   expect(lock).not.toMatch(/"resolved"|registry\./);
 });
 
-it.each(Object.entries(manifest.exports))("has a source for %s", (_, { types, default: code }) => {
+it.each(Object.entries(manifest.exports))("has a source for %s", (_, { import: code, require: commonJs }) => {
   const source = code.replace("./dist/", "src/").replace(/\.js$/, ".ts");
   expect(existsSync(file(source)), source).toBe(true);
-  expect(types).toBe(code.replace(/\.js$/, ".d.ts"));
+  expect(commonJs).toBe(code.replace("./dist/", "./dist/cjs/"));
 });

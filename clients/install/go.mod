@@ -1,0 +1,3 @@
+module github.com/tidings/tidings/clients/install
+
+go 1.25
