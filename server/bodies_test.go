@@ -74,7 +74,7 @@ func TestABodyThatNeverComesHoldsNoRoute(t *testing.T) {
 		api, ops := everyRoute(t, h)
 		for i, routes := range [][][2]string{api, ops} {
 			l := []net.Listener{h.api, h.ops}[i]
-			login := []string{"Bearer " + token, "Basic " + base64.StdEncoding.EncodeToString([]byte("admin:right"))}[i]
+			login := []string{"Bearer " + token, "Basic " + base64.StdEncoding.EncodeToString([]byte("admin:"+password))}[i]
 			for _, r := range routes {
 				for _, header := range []string{"Content-Length: 10", "Transfer-Encoding: chunked"} {
 					status, answered, closed := announce(t, l, r[0], r[1], header+"\r\nAuthorization: "+login)
@@ -91,7 +91,7 @@ func TestABodyThatNeverComesHoldsNoRoute(t *testing.T) {
 			t.Errorf("%d streams open", got)
 		}
 	}, func(o *Options) {
-		o.Dev, o.AdminPassword, o.Operators, o.Queues = true, "right", &operatorsScript{}, http.NotFoundHandler()
+		o.Dev, o.AdminPassword, o.Operators, o.Queues = true, password, &operatorsScript{}, http.NotFoundHandler()
 		o.Outside, o.WorkerToken = &outsideScript{}, token
 	})
 }

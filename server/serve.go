@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log"
@@ -39,11 +40,11 @@ func (s *Server) Serve(ctx context.Context, api, ops net.Listener) error {
 	var listeners []net.Listener
 	if api != nil {
 		servers = append(servers, s.httpServer(base, s.api, answerTimeout))
-		listeners = append(listeners, tunedListener{api})
+		listeners = append(listeners, &connections{Listener: tunedListener{api}, limit: s.apiConnections(), name: "api", log: s.log})
 	}
 	if ops != nil { // last: it is what says that we are draining
 		servers = append(servers, s.httpServer(base, s.ops, profileTimeout))
-		listeners = append(listeners, ops)
+		listeners = append(listeners, &connections{Listener: ops, limit: opsConnections, name: "ops", log: s.log})
 	}
 
 	var wg sync.WaitGroup
@@ -110,11 +111,17 @@ func (s *Server) httpServer(base context.Context, h http.Handler, answer time.Du
 	}
 }
 
-// quietLog keeps what net/http says about broken peers out of the way.
+// quietLog keeps what net/http says about broken peers out of the way, and
+// passes on what an operator has to know: that a handler panicked, or that no
+// connection can be accepted.
 type quietLog struct{ log *slog.Logger }
 
 func (q quietLog) Write(b []byte) (int, error) {
-	q.log.Debug("http", "text", string(b))
+	level := slog.LevelDebug
+	if bytes.HasPrefix(b, []byte("http: panic serving")) || bytes.HasPrefix(b, []byte("http: Accept error")) {
+		level = slog.LevelWarn
+	}
+	q.log.Log(context.Background(), level, "http", "text", string(b))
 	return len(b), nil
 }
 

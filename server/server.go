@@ -7,6 +7,7 @@
 // # The files
 //
 //	server.go      the parts, put together
+//	connections.go how many connections are open
 //	serve.go       listeners, time limits, the way down
 //	routes.go      every route of the API in one column
 //	jobs.go        submit, document, retry, cancel, attempts
@@ -103,6 +104,9 @@ type Options struct {
 	MaxAge       time.Duration // 10 min, spread by 10 %: then a stream is closed
 	WriteTimeout time.Duration // 2 s: for a reader to take what is written
 	Drain        time.Duration // over which streams are closed at shutdown; 0: at once
+	// Files is how many files the process may have open: the API's connections stay
+	// below it. 0: unknown, they are not bounded.
+	Files int
 	// StreamLimit bounds the open streams of this process, OwnerStreamLimit
 	// those of one owner (never those of the anonymous one).
 	StreamLimit      int // 50,000
@@ -195,6 +199,10 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s.render = newRenderer(o.Texts, o.Hub.Now)
+	if limit := s.apiConnections(); int64(o.StreamLimit) > limit {
+		s.log.Warn("not all streams fit into the limit of open files: raise it, or lower TIDINGS_STREAM_LIMIT",
+			"open_files", o.Files, "connections", limit, "stream_limit", o.StreamLimit)
+	}
 	s.streams = newStreams(o.StreamLimit, o.OwnerStreamLimit, o.MaxAge, s.metrics)
 	s.probes = newProbes()
 	s.guesses = newGuesses()

@@ -100,6 +100,12 @@ func serve(t *testing.T, env map[string]string, mode string) *process {
 	}
 	p := command(t, all, mode).start()
 	p.says("model=")
+	p.addresses()
+	return p
+}
+
+// addresses reads where the process listens from its ready line.
+func (p *process) addresses() {
 	for _, word := range strings.Fields(p.out.String()) {
 		if v, ok := strings.CutPrefix(word, "api="); ok {
 			p.api = v
@@ -108,7 +114,6 @@ func serve(t *testing.T, env map[string]string, mode string) *process {
 			p.ops = v
 		}
 	}
-	return p
 }
 
 // says waits until the process has written these words.

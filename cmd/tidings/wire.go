@@ -163,7 +163,7 @@ func build(mode string, s *settings, stderr io.Writer) (p *parts, err error) {
 		Outside: p.outside, WorkerToken: s.WorkerToken,
 		Operators: operators,
 		Heartbeat: s.Heartbeat, MaxAge: s.StreamMaxAge, Drain: s.Drain,
-		StreamLimit: s.StreamLimit, OwnerStreamLimit: s.OwnerStreams,
+		Files: openFiles(), StreamLimit: s.StreamLimit, OwnerStreamLimit: s.OwnerStreams,
 		Queues: p.queue.WebUI("/queues", !s.QueuesWrite),
 	}
 	options.Dev = mode == "dev"
