@@ -99,6 +99,7 @@ const (
 	ownerStarts = "owner_starts"
 	ownerTaps   = "owner_retries"
 	tooLate     = "deadline"
+	gateShut    = "paused"
 	tooLong     = "input_too_long"
 )
 
@@ -249,7 +250,7 @@ func refusal(a admission) *Refusal {
 		code = CodeTooManyLiveJobs
 	case ownerStarts, ownerTaps:
 		code = CodeTooOften
-	case tooLate:
+	case tooLate, gateShut:
 		code = CodeAdmissionDenied
 	}
 	return &Refusal{Code: code, RetryAfter: a.wait}
@@ -264,6 +265,10 @@ func (s *Service) place(t events.Topic, w Workload, job string, bytes int) place
 // admit takes a job in or answers with a *Refusal. Who hands that on counts it:
 // some who are refused repeat what is known, and are answered after all.
 func (s *Service) admit(ctx context.Context, p place) (admission, error) {
+	if wait := s.shut(ctx, p); wait > 0 {
+		a := admission{refused: gateShut, wait: wait}
+		return a, refusal(a)
+	}
 	got, err := repeat(ctx, func() (admission, error) { return s.Store.admit(ctx, p, s.Limits) })
 	if err != nil {
 		return got, err
@@ -278,6 +283,28 @@ func (s *Service) admit(ctx context.Context, p place) (admission, error) {
 		return got, refusal(got)
 	}
 	return got, nil
+}
+
+// seenOpen is how long a gate that was seen open is not asked again.
+const seenOpen = time.Second
+
+// shut is how much too long an operator's pause or a provider's hold lasts for a job
+// to be done in time, 0 if it does not.
+func (s *Service) shut(ctx context.Context, p place) time.Duration {
+	w, _ := WorkloadNamed(p.topic.Workload)
+	if s.Gate == nil || s.Outside.Queue(w) == OutsideQueue || time.Since(time.Unix(0, s.openAt.Load())) < seenOpen {
+		return 0
+	}
+	state, err := s.Gate.Inspect(ctx, s.Dependency)
+	if err != nil { // the storage: the admission will tell
+		return 0
+	}
+	until := state.ClosedUntil()
+	if !until.After(state.At) {
+		s.openAt.Store(time.Now().UnixNano())
+		return 0
+	}
+	return max(0, until.Sub(state.At)-p.within)
 }
 
 // withdraw is best effort, as leave.

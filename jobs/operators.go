@@ -27,7 +27,9 @@ type OperatorsOptions struct {
 	Measures *Measures
 	// Dependency is the model that this process works with.
 	Dependency string
-	Log        *slog.Logger
+	// Deadline is how long the shortest of jobs may take.
+	Deadline time.Duration
+	Log      *slog.Logger
 }
 
 // Operators is what operators see and do. Their orders are the gate's: they hold
@@ -40,6 +42,9 @@ func NewOperators(o OperatorsOptions) *Operators { return &Operators{o} }
 
 // Dependency is the model that this process works with.
 func (o *Operators) Dependency() string { return o.OperatorsOptions.Dependency }
+
+// Deadline is how long the shortest of jobs may take.
+func (o *Operators) Deadline() time.Duration { return o.OperatorsOptions.Deadline }
 
 // Bounds are the gate's settings of this process.
 func (o *Operators) Bounds() gate.Settings { return o.Settings }
@@ -70,12 +75,16 @@ func (o *Operators) Switches(ctx context.Context) (gate.Switches, error) {
 	return s, nil
 }
 
-// PauseCalls makes every call to the dependency wait until order.Until, or ends
-// that; what a provider's hint holds stays held.
-func (o *Operators) PauseCalls(ctx context.Context, pause bool, dependency string, order gate.Order) error {
-	action, verb := o.Gate.Resume, "resume"
-	if pause {
-		action, verb = o.Gate.Pause, "pause"
+// OrderCalls makes every call to the dependency wait until order.Until (pause), ends
+// that and what a provider's hint holds (resume), or ends the wait of an open breaker
+// (probe).
+func (o *Operators) OrderCalls(ctx context.Context, verb, dependency string, order gate.Order) error {
+	action := o.Gate.Pause
+	switch verb {
+	case "resume":
+		action = o.Gate.Resume
+	case "probe":
+		action = o.Gate.Probe
 	}
 	if err := refusedOrder(verb, action(ctx, dependency, order)); err != nil {
 		return err

@@ -63,7 +63,7 @@ func TestS4_70_MetricsWithoutTheStorage(t *testing.T) {
 		}
 	}
 	order := gate.Order{Owner: "ann", Until: time.Now().Add(time.Hour)}
-	if err := errors.Join(o.PauseCalls(t.Context(), true, "openai/gpt-x", order), o.SwitchRetries(t.Context(), true, gate.Scope{}, order)); err != nil {
+	if err := errors.Join(o.OrderCalls(t.Context(), "pause", "openai/gpt-x", order), o.SwitchRetries(t.Context(), true, gate.Scope{}, order)); err != nil {
 		t.Fatal(err)
 	}
 	r := prometheus.NewRegistry()

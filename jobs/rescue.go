@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tidings/tidings/events"
+	"github.com/tidings/tidings/jobs/gate"
 	"github.com/tidings/tidings/jobs/retry"
 )
 
@@ -45,6 +46,9 @@ type RescuerOptions struct {
 	Slots int
 	// Patience is how long a task may be on its way; zero: the constant's.
 	Patience time.Duration
+	// Gate tells whether jobs that wait for it may go on; nil: they wait until the
+	// time they were told.
+	Gate *gate.Gate
 	// Sweep deletes old archived tasks of a queue; nil if the queue has none.
 	Sweep   func(ctx context.Context, queue string) (int, error)
 	Metrics *Metrics
@@ -179,6 +183,8 @@ func (r *Rescuer) carryOut(ctx context.Context, e *entry, cure remedy) error {
 	r.done(ctx, t, cure)
 	t.Run = got.Run
 	switch {
+	case cure.action == "wake":
+		return r.Queue.RunNow(ctx, t)
 	case got.Status == string(events.Failed):
 		if got.Outcome == string(events.OutcomeUnknown) {
 			if err := r.Store.findable(ctx, t.Topic, t.JobID); err != nil {

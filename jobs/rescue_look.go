@@ -15,6 +15,7 @@ type entry struct {
 	topic events.Topic
 	job   string
 	task  Task
+	gate  string // the dependency whose gate it passes
 	found found
 	// current: the record is this job's and it has not ended. ended: it is this
 	// job's and has. Neither: it was replaced, or never stored.
@@ -24,7 +25,7 @@ type entry struct {
 
 // examined are the fields of the record that the table needs.
 func examined() []string {
-	return []string{"job", "run", "token", "lease", "next_retry", "not_before", "hint", "paused", "missing", "unplaced", "old", "queue"}
+	return []string{"job", "run", "token", "lease", "next_retry", "not_before", "hint", "paused", "missing", "unplaced", "old", "queue", "dependency"}
 }
 
 // examine reads the records and logs of members of the index, all in one round
@@ -43,6 +44,7 @@ func (r *Rescuer) examine(ctx context.Context, checks dueChecks) []*entry {
 		}
 	}
 	r.askQueue(ctx, open)
+	r.askGates(ctx, open)
 	return entries
 }
 
@@ -96,6 +98,7 @@ func (e *entry) read(record map[string]string, last events.Transition, now time.
 		nextRetry: at("next_retry"), notBefore: at("not_before"), hint: at("hint"),
 		told: record["paused"] == "1", missing: int(number(record["missing"])), unplaced: record["unplaced"] == "1", old: record["old"],
 	}
+	e.gate = record["dependency"]
 	wl, known := WorkloadNamed(e.topic.Workload)
 	if !known { // of another version of this program, which looks after it
 		e.err = fmt.Errorf("jobs: unknown workload %q", e.topic.Workload)
@@ -152,6 +155,30 @@ func (r *Rescuer) askOne(ctx context.Context, queue string, entries []*entry) er
 		}
 	}
 	return nil
+}
+
+// askGates completes what was found of jobs that wait for a gate. While a breaker
+// tests its dependency, only as many may go on as tests are wanted.
+func (r *Rescuer) askGates(ctx context.Context, entries []*entry) {
+	if r.Gate == nil {
+		return
+	}
+	room := map[string]int{}
+	for _, e := range entries {
+		if e.err != nil || !e.found.heldBack() {
+			continue
+		}
+		free, known := room[e.gate]
+		if !known {
+			if state, err := r.Gate.Inspect(ctx, e.gate); err != nil {
+				r.Log.WarnContext(ctx, "a gate could not be asked", "dependency", e.gate, "error", err)
+			} else {
+				free = r.Gate.Room(state)
+			}
+		}
+		e.found.gateOpen = free > 0
+		room[e.gate] = free - 1
+	}
 }
 
 // localTime is a time of Redis's clock on this process's, which is the queue's.

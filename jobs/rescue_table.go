@@ -26,6 +26,8 @@ type found struct {
 	offered bool // to outside workers, for as long as none takes it
 	workers int
 	ran     bool // before its time, by somebody
+
+	gateOpen bool // asked of the gate for those it holds back
 }
 
 // due is when the queue may start the job; zero: at once.
@@ -39,6 +41,16 @@ func (f found) due() time.Time {
 // waits tells whether the job's place is in the queue.
 func (f found) waits() bool {
 	return f.last.Status == events.Queued || f.last.Status == events.Retrying && f.last.Layer == events.QueueLayer
+}
+
+// heldBack tells whether the gate has told the job to wait, for longer than it takes
+// to come by itself. Whoever ends a pause or a hold lets it go on.
+func (f found) heldBack() bool {
+	switch f.last.Reason {
+	case events.DependencyPaused, events.RateLimited, events.BreakerOpen:
+		return f.last.Status == events.Queued && f.task == TaskScheduled && f.notBefore.After(f.now.Add(early))
+	}
+	return false
 }
 
 func (f found) expired() bool {
@@ -71,6 +83,8 @@ func diagnose(f found, patience time.Duration) remedy {
 	late := f.now.Sub(f.due()) > patience && f.now.Sub(f.last.At) > patience
 	removed := remedy{"error", events.Removed, events.OutcomeFailed}
 	switch {
+	case f.expired() && f.last.Status == events.Queued && f.last.Reason == events.DependencyPaused:
+		return remedy{"error", events.DependencyPaused, events.OutcomeAdmissionDenied}
 	case f.expired():
 		return remedy{"error", events.DeadlinePassed, events.OutcomeDeadlineExceeded}
 	case f.claimed:
@@ -101,6 +115,8 @@ func diagnose(f found, patience time.Duration) remedy {
 	case f.told:
 		return remedy{action: "queued"}
 
+	case f.heldBack() && f.gateOpen:
+		return remedy{action: "wake"}
 	case f.task == TaskScheduled && f.due().IsZero() && f.now.Sub(f.last.At) > onItsWay:
 		return remedy{action: "run"}
 	case f.tooEarly() && f.ran:

@@ -7,11 +7,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/oklog/ulid/v2"
 
 	"github.com/tidings/tidings/events"
+	"github.com/tidings/tidings/jobs/gate"
 	"github.com/tidings/tidings/jobs/retry"
 )
 
@@ -23,8 +25,10 @@ type ServiceOptions struct {
 	Limits   Limits
 	// Outside names the workloads that outside workers do.
 	Outside Routes
-	// Dependency names the model that serves the jobs.
+	// Dependency names the model that serves the jobs, and Gate is what its calls
+	// pass; nil: nothing is known of it.
 	Dependency string
+	Gate       *gate.Gate
 	// Simulate reads a submit's steps for the local model and returns what makes
 	// it play them; nil outside dev.
 	Simulate func(topic events.Topic, steps []string) (play func(), err error)
@@ -35,10 +39,13 @@ type ServiceOptions struct {
 // Service is what a request can ask of the jobs. Every method answers with a
 // *Refusal when it may not do what was asked, and with an error that wraps
 // events.ErrUnavailable when the storage cannot be reached.
-type Service struct{ ServiceOptions }
+type Service struct {
+	ServiceOptions
+	openAt atomic.Int64 // when the gate was last seen open, ns
+}
 
 // NewService makes a Service.
-func NewService(o ServiceOptions) *Service { return &Service{o} }
+func NewService(o ServiceOptions) *Service { return &Service{ServiceOptions: o} }
 
 // plan is what a new job's record is made of.
 func (s *Service) plan(w Workload, job string) args {

@@ -143,8 +143,9 @@ func (a *attempt) turnedAway(c gateClosed) args {
 	case c.Verdict == gate.Wait:
 		// Should the wait pass the deadline, the work was accepted and can no
 		// longer be served.
+		// An operator may lift a pause before that.
 		return args{"kind": "queued", "reason": string(c.Reason), "wait_ms": max(1, ms(c.In)),
-			"outcome": string(events.OutcomeAdmissionDenied)}
+			"outcome": string(events.OutcomeAdmissionDenied), "may_end": c.Reason == gate.DependencyPaused}
 	case a.made > 0:
 		return a.again(events.Reason(a.last), 0)
 	}

@@ -3,6 +3,7 @@ package jobs_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tidings/tidings/events"
+	"github.com/tidings/tidings/jobs"
 	"github.com/tidings/tidings/jobs/gate"
 	"github.com/tidings/tidings/jobs/model/modeltest"
 )
@@ -85,20 +87,92 @@ func TestS4_34_I92_APausedDependencyIsWaitedFor(t *testing.T) {
 	})
 }
 
-// TestS4_50_AdmissionDenied: accepted work whose dependency stays paused beyond
-// the deadline ends at once, and says so.
-func TestS4_50_AdmissionDenied(t *testing.T) {
-	m := modeltest.NewScripted(good())
-	inHouse(t, m, nil, func(t *testing.T, h *house) {
+// TestS4_50_APauseKeepsJobs: accepted work waits for the end of a pause, however long
+// that was ordered for. It goes on when the pause is lifted, and ends at its own
+// deadline else, and says so.
+func TestS4_50_APauseKeepsJobs(t *testing.T) {
+	for lifted, want := range map[time.Duration]events.Outcome{15 * time.Second: events.OutcomeCompleted, 9 * time.Minute: events.OutcomeCompleted,
+		20 * time.Minute: events.OutcomeAdmissionDenied} {
+		t.Run(lifted.String(), func(t *testing.T) {
+			m := modeltest.NewScripted(good())
+			inHouse(t, m, nil, func(t *testing.T, h *house) {
+				g := h.gated(wide())
+				h.rescuer.Gate = g
+				ctx, end := context.WithCancel(t.Context())
+				var rescuing sync.WaitGroup
+				rescuing.Go(func() { h.rescuer.Run(ctx) })
+				defer rescuing.Wait()
+				defer end()
+				if err := g.Pause(t.Context(), "scripted", gate.Order{Owner: "ops", Until: time.Now().Add(time.Hour)}); err != nil {
+					t.Fatal(err)
+				}
+				h.start()
+				h.submit("some text to work on")
+				passed(time.Second)
+				l := h.last()
+				if l.Status != events.Queued || l.Reason != events.DependencyPaused || l.NotBefore.After(l.DeadlineAt) {
+					t.Fatalf("told %+v", l)
+				}
+				deadline := l.DeadlineAt
+				passed(lifted - time.Second)
+				if err := g.Resume(t.Context(), "scripted", gate.Order{Owner: "ops"}); err != nil {
+					t.Fatal(err)
+				}
+				passed(12 * time.Second)
+				l = h.last()
+				if l.Outcome != want || (m.Calls() == 1) != (want == events.OutcomeCompleted) {
+					t.Errorf("ended as %+v after %d calls\n%s", l, m.Calls(), story(h.history()))
+				}
+				if want != events.OutcomeCompleted && (l.Reason != events.DependencyPaused || l.At.Before(deadline.Add(-6*time.Second)) || l.At.After(deadline.Add(11*time.Second))) {
+					t.Errorf("ended %s after its deadline because of %s", l.At.Sub(deadline), l.Reason)
+				}
+			})
+		})
+	}
+}
+
+// TestAClosedGateRefusesWhatCannotBeDone: during a pause or a hold that outlasts a
+// job's deadline a submit is not accepted, and told when it will be.
+func TestAClosedGateRefusesWhatCannotBeDone(t *testing.T) {
+	inHouse(t, modeltest.NewScripted(good()), nil, func(t *testing.T, h *house) {
 		g := h.gated(wide())
-		if err := g.Pause(t.Context(), "scripted", gate.Order{Owner: "ops", Until: time.Now().Add(time.Hour)}); err != nil {
+		h.service.Gate = g
+		h.start()
+		first := h.submit("some text")
+		passed(2 * time.Second)
+		pause := func(d time.Duration) {
+			if err := g.Pause(t.Context(), "scripted", gate.Order{Owner: "ops", Until: time.Now().Add(d)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		send := func(session string) error {
+			_, err := h.service.Submit(t.Context(), jobs.Submit{Topic: events.NewTopic("", session, "summary"), Input: jobs.Input{Text: "text"}})
+			return err
+		}
+		pause(time.Hour)
+		before := h.client.DBSize(t.Context()).Val()
+		r := refusal(send("a"))
+		// The deadline is 10 min, 5 s of it for saving.
+		if want := time.Hour - 595*time.Second; r == nil || r.Code != jobs.CodeAdmissionDenied || (r.RetryAfter-want).Abs() > time.Second {
+			t.Fatalf("during a pause of an hour: %+v", r)
+		}
+		if n := h.client.DBSize(t.Context()).Val(); n != before {
+			t.Errorf("%d keys, %d before", n, before)
+		}
+		passed(r.RetryAfter - time.Second)
+		if err := send("a"); refusal(err) == nil {
+			t.Errorf("a second too soon: %v", err)
+		}
+		passed(time.Second)
+		if err := send("a"); err != nil {
+			t.Errorf("when it was told to: %v", err)
+		}
+		pause(time.Hour)
+		if err := g.Resume(t.Context(), "scripted", gate.Order{Owner: "ops"}); err != nil {
 			t.Fatal(err)
 		}
-		h.start()
-		h.submit("some text to work on")
-		passed(time.Second)
-		if l := h.last(); l.Outcome != events.OutcomeAdmissionDenied || l.Reason != events.DependencyPaused || m.Calls() != 0 {
-			t.Errorf("ended as %+v after %d calls", l, m.Calls())
+		if err := send("b"); err != nil || first.JobID == "" {
+			t.Errorf("after it was lifted: %v", err)
 		}
 	})
 }

@@ -24,7 +24,10 @@ type Operators interface {
 	Bounds() gate.Settings
 	SwitchRetries(ctx context.Context, off bool, s gate.Scope, order gate.Order) error
 	Switches(ctx context.Context) (gate.Switches, error)
-	PauseCalls(ctx context.Context, pause bool, dependency string, order gate.Order) error
+	// OrderCalls carries out pause, resume or probe.
+	OrderCalls(ctx context.Context, verb, dependency string, order gate.Order) error
+	// Deadline is how long the shortest of jobs may take.
+	Deadline() time.Duration
 	Inspect(ctx context.Context, dependency string) (gate.State, error)
 	Measured(ctx context.Context, window time.Duration) (jobs.Cohorts, error)
 	Depths(ctx context.Context) ([]jobs.Depth, error)
@@ -62,7 +65,7 @@ func (s *Server) adminRoutes() http.Handler {
 		own.GET("/admin/dependencies", s.dependencies)
 		// A dependency has slashes in its name, so what is wanted of it comes last.
 		own.GET("/admin/dependencies/*dependency", s.dependency)
-		own.PUT("/admin/dependencies/*dependency", s.pauseCalls)
+		own.PUT("/admin/dependencies/*dependency", s.orderCalls)
 	}
 	return e
 }
@@ -201,12 +204,12 @@ func (s *Server) showDependency(c *gin.Context, name string) {
 	s.json(c, http.StatusOK, s.stateOf(name, state))
 }
 
-// pauseCalls makes all calls to a dependency wait, or ends that.
-func (s *Server) pauseCalls(c *gin.Context) {
+// orderCalls makes all calls to a dependency wait, ends that, or tests it now.
+func (s *Server) orderCalls(c *gin.Context) {
 	path := c.Param("dependency")
 	cut := strings.LastIndexByte(path, '/')
 	name, verb := strings.TrimPrefix(path[:cut], "/"), path[cut+1:]
-	if verb != "pause" && verb != "resume" || !validDependency(name) {
+	if !callsVerb(verb) || !validDependency(name) {
 		s.fail(c, &problem{code: codeNotFound})
 		return
 	}
@@ -214,7 +217,7 @@ func (s *Server) pauseCalls(c *gin.Context) {
 	var length string
 	err := s.fields(c, map[string]any{"owner": &order.Owner, "note": &order.Note, "for": &length})
 	if err == nil {
-		err = s.pauseOrder(c.Request.Context(), verb == "pause", name, order, length)
+		err = s.callsOrder(c.Request.Context(), verb, name, order, length)
 	}
 	if err != nil {
 		s.fail(c, err)
@@ -223,12 +226,14 @@ func (s *Server) pauseCalls(c *gin.Context) {
 	s.showDependency(c, name)
 }
 
-// pauseOrder checks an order about a dependency and carries it out.
-func (s *Server) pauseOrder(ctx context.Context, pause bool, name string, order gate.Order, length string) error {
-	if err := s.order(ctx, &order, pause, length); err != nil {
+func callsVerb(verb string) bool { return verb == "pause" || verb == "resume" || verb == "probe" }
+
+// callsOrder checks an order about a dependency and carries it out.
+func (s *Server) callsOrder(ctx context.Context, verb, name string, order gate.Order, length string) error {
+	if err := s.order(ctx, &order, verb == "pause", length); err != nil {
 		return err
 	}
-	return s.o.Operators.PauseCalls(ctx, pause, name, order)
+	return s.o.Operators.OrderCalls(ctx, verb, name, order)
 }
 
 // windows are those that measures can be asked for.
@@ -292,8 +297,9 @@ type (
 		RetryAvailableAt  *stamp       `json:"retry_available_at"`
 		ManualTokens      float64      `json:"manual_tokens"`
 		ManualAvailableAt *stamp       `json:"manual_available_at"`
-		HeldUntil         *stamp       `json:"held_until"`   // null: the provider asks for no wait
-		PausedUntil       *stamp       `json:"paused_until"` // null: not paused
+		HeldUntil         *stamp       `json:"held_until"`        // null: the provider asks for no wait
+		PausedUntil       *stamp       `json:"paused_until"`      // null: not paused
+		OutlastsDeadline  bool         `json:"outlasts_deadline"` // that pause or wait does, of a job that is submitted now
 		PauseOwner        string       `json:"pause_owner,omitempty"`
 		PauseNote         string       `json:"pause_note,omitempty"`
 		Holders           []holderJSON `json:"holders"` // at most 100
@@ -330,13 +336,19 @@ func scopeOf(s gate.Scope) string {
 	return "all"
 }
 
+// outlasts tells whether calls wait for longer than a job that is submitted now may.
+func (s *Server) outlasts(g gate.State) bool {
+	return g.ClosedUntil().Sub(g.At) > s.o.Operators.Deadline()
+}
+
 func (s *Server) stateOf(name string, g gate.State) stateJSON {
 	j := stateJSON{Dependency: name, UsedHere: name == s.o.Operators.Dependency(), At: stamp{g.At}, Breaker: g.Breaker,
 		OpenUntil: optional(g.OpenUntil), Openings: g.Trips, ProbesRunning: g.ProbesOut, ProbesGood: g.ProbesGood,
 		WindowCalls: g.Calls, WindowBad: g.Bad, Limit: g.Limit, InUse: g.InUse,
 		RetryTokens: g.RetryTokens, RetryAvailableAt: optional(g.RetryAvailableAt),
 		ManualTokens: g.ManualTokens, ManualAvailableAt: optional(g.ManualAvailableAt),
-		HeldUntil: optional(g.HeldUntil), PausedUntil: optional(g.PausedUntil), PauseOwner: g.PauseOwner, PauseNote: g.PauseNote,
+		HeldUntil: optional(g.HeldUntil), PausedUntil: optional(g.PausedUntil),
+		OutlastsDeadline: s.outlasts(g), PauseOwner: g.PauseOwner, PauseNote: g.PauseNote,
 		Holders: make([]holderJSON, len(g.Holders)), Audit: orders(g.Audit)}
 	for i, h := range g.Holders {
 		j.Holders[i] = holderJSON{JobID: h.JobID, Workload: h.Workload, Kind: h.Kind, Since: stamp{h.Since}, ExpiresAt: stamp{h.ExpiresAt}}

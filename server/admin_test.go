@@ -70,10 +70,12 @@ func (o *operatorsScript) Switches(ctx context.Context) (gate.Switches, error) {
 	return o.switches, o.await(ctx)
 }
 
-func (o *operatorsScript) PauseCalls(ctx context.Context, pause bool, dependency string, order gate.Order) error {
-	o.note("pause", pause, dependency, order)
+func (o *operatorsScript) OrderCalls(ctx context.Context, verb, dependency string, order gate.Order) error {
+	o.note(verb, verb == "pause", dependency, order)
 	return o.await(ctx)
 }
+
+func (o *operatorsScript) Deadline() time.Duration { return 10 * time.Minute }
 
 func (o *operatorsScript) Inspect(ctx context.Context, dependency string) (gate.State, error) {
 	return o.state, o.await(ctx)
@@ -187,16 +189,22 @@ func TestI92_OperatorsPauseAndResumeADependency(t *testing.T) {
 		a := h.put(t, "/admin/dependencies/openai/gpt-x/pause", `{"owner":"ann","note":"maintenance","for":"30m"}`)
 		a.exactly(t, 200, `{"dependency":"openai/gpt-x","used_here":true,"at":"`+aTime+`","breaker":"closed","open_until":null,"openings":0,"probes_running":0,`+
 			`"probes_good":0,"window_calls":0,"window_bad":0,"limit":100,"in_use":1,"retry_tokens":99.5,"retry_available_at":"`+aTime+`","manual_tokens":25,`+
-			`"manual_available_at":"`+aTime+`","held_until":null,"paused_until":"`+aTime+`","pause_owner":"ann","pause_note":"maintenance",`+
+			`"manual_available_at":"`+aTime+`","held_until":null,"paused_until":"`+aTime+`","outlasts_deadline":false,"pause_owner":"ann","pause_note":"maintenance",`+
 			`"holders":[{"job_id":"01JOB","workload":"summary","kind":"first","since":"`+aTime+`","expires_at":"`+aTime+`"}],"audit":[]}`)
 		if strings.Contains(string(a.body), "secret") {
 			t.Error("a claim's token is shown")
 		}
 		h.put(t, "/admin/dependencies/openai%2Fgpt-x/resume", `{"owner":"bo"}`)
+		h.put(t, "/admin/dependencies/openai/gpt-x/probe", `{"owner":"bo"}`)
 		h.put(t, "/admin/dependencies/local/pause", `{"owner":"bo","for":"1s"}`)
 		h.put(t, "/admin/dependencies/openai/org/pause/pause", `{"owner":"bo","for":"1s"}`)
-		want := []string{"pause true openai/gpt-x by ann: maintenance for 30m0s", "pause false openai/gpt-x by bo:  for 0s", "pause true local by bo:  for 1s",
+		want := []string{"pause true openai/gpt-x by ann: maintenance for 30m0s", "resume false openai/gpt-x by bo:  for 0s", "probe false openai/gpt-x by bo:  for 0s", "pause true local by bo:  for 1s",
 			"pause true openai/org/pause by bo:  for 1s"}
+		o.state.PausedUntil = o.state.At.Add(11 * time.Minute)
+		if a := h.put(t, "/admin/dependencies/local/pause", `{"owner":"bo","for":"1s"}`); !strings.Contains(string(a.body), `"outlasts_deadline":true`) {
+			t.Errorf("a pause of 11 min: %s", a.body)
+		}
+		o.done = o.done[:len(o.done)-1]
 		if fmt.Sprint(o.done) != fmt.Sprint(want) {
 			t.Errorf("done\n%q\nwant\n%q", o.done, want)
 		}

@@ -131,7 +131,8 @@ type (
 		Dependency, BreakerText, RetryText, ManualText string
 		Concurrency, RetryBurst, ManualBurst, Limit    int
 		RetryLow, ManualLow, Retry, Manual             float64
-		Paused, Held, Narrowed                         bool
+		Paused, Held, Narrowed, Outlasts               bool
+		Deadline                                       string
 		Form                                           opsForm
 	}
 	queueRow struct {
@@ -147,7 +148,7 @@ type (
 func done() map[string]string {
 	return map[string]string{
 		"off": "Retries are switched off. It counts from each job’s next call on.", "on": "Retries are switched on again for that.",
-		"pause": "Calls wait from now on; those under way go on.", "resume": "The pause has ended.",
+		"pause": "Calls wait from now on; those under way go on.", "resume": "Calls go on.", "probe": "The next calls test the model.",
 	}
 }
 
@@ -156,7 +157,7 @@ func (s *Server) showOps(w http.ResponseWriter, r *http.Request, form opsForm, r
 	ctx, cancel := context.WithTimeout(r.Context(), pageWait)
 	defer cancel()
 	setText(&form.RetriesFor, "1h")
-	setText(&form.PauseFor, "1h")
+	setText(&form.PauseFor, "5m")
 	v := opsView{Now: s.o.Hub.Now(), Done: done()[r.URL.Query().Get("done")], Form: form, Find: newFind(), Delivery: s.deliveryText()}
 	status := http.StatusOK
 	if refused != nil {
@@ -187,8 +188,8 @@ func (s *Server) explain(r *http.Request, err error) (*formProblem, string) {
 	f := &formProblem{Text: text}
 	prefix := "off"
 	if r.URL.Path == "/ops/dependencies" {
-		if prefix = "pause"; r.PostForm.Get("calls") == "resume" {
-			prefix = "resume"
+		if prefix = "pause"; r.PostForm.Get("calls") != "" {
+			prefix = r.PostForm.Get("calls")
 		}
 	}
 	labels := map[string]string{"owner": "Your name", "note": "Why", "for": "How long"}
@@ -289,7 +290,7 @@ func rowOf(r gate.Record) orderRow {
 	case "workload":
 		row.Target = "the workload " + r.Workload
 	}
-	row.What = map[string]string{"off": "retries off", "on": "retries on", "pause": "calls paused", "resume": "calls resumed"}[r.Action]
+	row.What = map[string]string{"off": "retries off", "on": "retries on", "pause": "calls paused", "resume": "calls resumed", "probe": "probed"}[r.Action]
 	return row
 }
 
@@ -339,6 +340,7 @@ func (s *Server) gateView(g gate.State, form opsForm) *gateView {
 		RetryText: grouped(int64(g.RetryTokens)) + " of " + grouped(int64(b.RetryBurst)), ManualText: grouped(int64(g.ManualTokens)) + " of " + grouped(int64(manual)),
 		Retry: g.RetryTokens, Manual: g.ManualTokens, RetryLow: float64(b.RetryBurst) / 4, ManualLow: manual / 4,
 		Paused: !g.PausedUntil.IsZero(), Held: !g.HeldUntil.IsZero(), Form: form,
+		Outlasts: s.outlasts(g), Deadline: length(s.o.Operators.Deadline()),
 	}
 }
 
@@ -358,10 +360,10 @@ func (s *Server) postRetries(w http.ResponseWriter, r *http.Request) {
 func (s *Server) postDependency(w http.ResponseWriter, r *http.Request) {
 	s.post(w, r, func(ctx context.Context, f formValues) (string, opsForm, error) {
 		form := opsForm{PauseFor: f("for"), PauseOwner: f("owner"), PauseNote: f("note")}
-		if f("calls") != "pause" && f("calls") != "resume" || !validDependency(f("dependency")) {
+		if !callsVerb(f("calls")) || !validDependency(f("dependency")) {
 			return "", form, &problem{code: codeInvalidBody}
 		}
-		return f("calls"), form, s.pauseOrder(ctx, f("calls") == "pause", f("dependency"), gate.Order{Owner: f("owner"), Note: f("note")}, f("for"))
+		return f("calls"), form, s.callsOrder(ctx, f("calls"), f("dependency"), gate.Order{Owner: f("owner"), Note: f("note")}, f("for"))
 	})
 }
 

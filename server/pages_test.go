@@ -54,17 +54,25 @@ func TestTheOverviewShowsHostileTextsAsText(t *testing.T) {
 	})
 }
 
-// TestS4_43_TheOverviewOffersNoEndToAProvidersWait, because there is none.
-func TestS4_43_TheOverviewOffersNoEndToAProvidersWait(t *testing.T) {
+// TestTheOverviewOffersWhatCanBeEnded, and warns of what outlasts a job's deadline.
+func TestTheOverviewOffersWhatCanBeEnded(t *testing.T) {
 	officeHouse(t, func(t *testing.T, h *house, o *operatorsScript) {
-		for _, paused := range []bool{false, true} {
-			o.state = gate.State{Breaker: "closed", HeldUntil: time.Now().Add(time.Hour)}
-			if paused {
-				o.state.PausedUntil = time.Now().Add(time.Hour)
-			}
+		now := time.Now()
+		for name, c := range map[string]struct {
+			state                gate.State
+			resume, probe, warns bool
+		}{
+			"closed":            {gate.State{Breaker: "closed"}, false, false, false},
+			"held for long":     {gate.State{Breaker: "closed", HeldUntil: now.Add(time.Hour)}, true, false, true},
+			"paused for a time": {gate.State{Breaker: "closed", PausedUntil: now.Add(5 * time.Minute)}, true, false, false},
+			"open":              {gate.State{Breaker: "open", OpenUntil: now.Add(time.Minute)}, false, true, false},
+		} {
+			o.state = c.state
+			o.state.At = now
 			text := string(h.doOps(t, "GET", "/ops", login(password)).body)
-			if got := strings.Contains(text, `name="calls" value="resume"`); got != paused || strings.Contains(text, "and a wait that the provider") {
-				t.Errorf("paused %v: a way to resume is offered: %v", paused, got)
+			if strings.Contains(text, `name="calls" value="resume"`) != c.resume || strings.Contains(text, `name="calls" value="probe"`) != c.probe ||
+				strings.Contains(text, "for longer than a job may take (10 min") != c.warns {
+				t.Errorf("%s: not as it should be", name)
 			}
 		}
 	})
@@ -81,13 +89,14 @@ func TestFormsDoWhatTheAdminRequestsDo(t *testing.T) {
 			{"/ops/retries", url.Values{"retries": {"on"}, "scope": {"dependency openai/gpt-x"}, "owner": {"bo"}}, "/ops?done=on"},
 			{"/ops/dependencies", url.Values{"calls": {"pause"}, "dependency": {"openai/gpt-x"}, "owner": {"ann"}, "for": {"30m"}}, "/ops?done=pause"},
 			{"/ops/dependencies", url.Values{"calls": {"resume"}, "dependency": {"openai/gpt-x"}, "owner": {"bo"}}, "/ops?done=resume"},
+			{"/ops/dependencies", url.Values{"calls": {"probe"}, "dependency": {"openai/gpt-x"}, "owner": {"bo"}}, "/ops?done=probe"},
 		} {
 			if a := h.form(t, c.path, c.fields); a.status != 303 || a.header.Get("Location") != c.leads {
 				t.Errorf("%v: %d %s", c.fields, a.status, a.header.Get("Location"))
 			}
 		}
 		want := []string{"retries true |guidance by ann: why for 2h0m0s", "retries false openai/gpt-x| by bo:  for 0s",
-			"pause true openai/gpt-x by ann:  for 30m0s", "pause false openai/gpt-x by bo:  for 0s"}
+			"pause true openai/gpt-x by ann:  for 30m0s", "resume false openai/gpt-x by bo:  for 0s", "probe false openai/gpt-x by bo:  for 0s"}
 		if fmt.Sprint(o.done) != fmt.Sprint(want) {
 			t.Errorf("done\n%q\nwant\n%q", o.done, want)
 		}

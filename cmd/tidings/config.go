@@ -40,7 +40,8 @@ type commandLine struct {
 
 	Retries retriesCommand `cmd:"" help:"Switch the fleet's retries off for a time or on again, or show what is off and who did it."`
 	Pause   pauseCommand   `cmd:"" help:"Let all calls to a model wait for a time. Jobs wait with them."`
-	Resume  resumeCommand  `cmd:"" help:"End such a pause. A wait that the model's provider asked all for stays."`
+	Resume  resumeCommand  `cmd:"" help:"End such a pause, and a wait that the model's provider asked all for."`
+	Probe   probeCommand   `cmd:"" help:"Let the next calls test a model whose breaker is open, instead of waiting for its time."`
 }
 
 // settings are those of every mode that runs parts of the service.
@@ -170,7 +171,7 @@ func readCommandLine(args []string, stdout, stderr io.Writer) (line *commandLine
 		s.WorkerToken = os.Getenv("TIDINGS_WORKER_TOKEN")
 		err = s.complete(mode)
 	}
-	for _, a := range []*opsAccess{&line.Retries.opsAccess, &line.Pause.opsAccess, &line.Resume.opsAccess} {
+	for _, a := range []*opsAccess{&line.Retries.opsAccess, &line.Pause.opsAccess, &line.Resume.opsAccess, &line.Probe.opsAccess} {
 		a.password = os.Getenv("TIDINGS_ADMIN_PASSWORD")
 	}
 	return line, mode, err

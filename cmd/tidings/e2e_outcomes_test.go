@@ -68,7 +68,7 @@ func (p *process) metrics() string {
 // own event with its own code, has texts in 16 languages and its own metric.
 func TestS4_50_SixOutcomes(t *testing.T) {
 	t.Parallel()
-	p := serve(t, short(map[string]string{"TIDINGS_OUTSIDE": "classification", "TIDINGS_WORKER_TOKEN": workerToken, "TIDINGS_ADMIN_PASSWORD": adminPassword}), "dev")
+	p := serve(t, short(map[string]string{"TIDINGS_OUTSIDE": "classification", "TIDINGS_WORKER_TOKEN": workerToken, "TIDINGS_ADMIN_PASSWORD": adminPassword, "TIDINGS_DEADLINE": "41s", "TIDINGS_CALL_BUDGET": "1s", "TIDINGS_CALLS": "1", "TIDINGS_QUEUE_ATTEMPTS": "2", "TIDINGS_QUEUE_DELAYS": "1s"}), "dev")
 	as := map[string]string{"TIDINGS_ADMIN_PASSWORD": adminPassword, "TIDINGS_OPS_URL": p.ops, "TIDINGS_OPERATOR": "ann"}
 	played := func(steps ...string) func(*testing.T) {
 		return func(*testing.T) { p.submit("s", steps...) }
@@ -83,8 +83,9 @@ func TestS4_50_SixOutcomes(t *testing.T) {
 		{"deadline_exceeded", "error", "deadline", "summary", true, played("retry_after:3600")},
 		{"retries_exhausted", "error", "attempts", "summary", true, played("529")},
 		{"admission_denied", "error", "dependency_paused", "summary", true, func(t *testing.T) {
-			ordered(t, 0, as, "pause", "local", "--for", "7d")
+			ordered(t, 0, as, "pause", "local", "--for", "5s")
 			p.submit("s", "ok")
+			ordered(t, 0, as, "pause", "local", "--for", "7d")
 		}},
 		{"outcome_unknown", "error", "internal", "classification", false, func(t *testing.T) {
 			call(t, http.MethodPost, p.api+"/api/v1/sessions/s/classification", `{"input":{"text":"`+someText+`"}}`)

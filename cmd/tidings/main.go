@@ -69,6 +69,8 @@ func run(ctx context.Context, args []string, stdout, stderr *os.File) int {
 		return report(pauseCalls(ctx, &line.Pause, stdout), stderr)
 	case "resume":
 		return report(resumeCalls(ctx, &line.Resume, stdout), stderr)
+	case "probe":
+		return report(probeCalls(ctx, &line.Probe, stdout), stderr)
 	case "drill":
 		return runDrill(ctx, &line.Drill, stdout, stderr)
 	}

@@ -38,11 +38,16 @@ type retriesCommand struct {
 
 type pauseCommand struct {
 	Dependency string `arg:"" help:"The model, such as openai/NAME or local."`
-	For        string `default:"1h" placeholder:"TIME" help:"How long calls wait: 1s to 7d, 1h unless given."`
+	For        string `default:"5m" placeholder:"TIME" help:"How long calls wait: 1s to 7d, 5m unless given. Jobs wait with them until their own deadline."`
 	opsAccess
 }
 
 type resumeCommand struct {
+	Dependency string `arg:"" help:"The model, such as openai/NAME or local."`
+	opsAccess
+}
+
+type probeCommand struct {
 	Dependency string `arg:"" help:"The model, such as openai/NAME or local."`
 	opsAccess
 }
@@ -153,6 +158,11 @@ func resumeCalls(ctx context.Context, c *resumeCommand, out io.Writer) error {
 	return c.orderCalls(ctx, c.Dependency, "resume", map[string]string{"owner": c.Owner, "note": c.Note}, out)
 }
 
+// probeCalls carries out tidings probe.
+func probeCalls(ctx context.Context, c *probeCommand, out io.Writer) error {
+	return c.orderCalls(ctx, c.Dependency, "probe", map[string]string{"owner": c.Owner, "note": c.Note}, out)
+}
+
 func (a *opsAccess) orderCalls(ctx context.Context, dependency, verb string, body map[string]string, out io.Writer) error {
 	if strings.TrimSpace(dependency) == "" {
 		return errors.New("name the model whose calls are meant, such as openai/NAME or local")
@@ -162,6 +172,8 @@ func (a *opsAccess) orderCalls(ctx context.Context, dependency, verb string, bod
 		UsedHere    bool      `json:"used_here"`
 		PausedUntil time.Time `json:"paused_until"`
 		HeldUntil   time.Time `json:"held_until"`
+		Breaker     string
+		Outlasts    bool `json:"outlasts_deadline"`
 	}
 	if err := a.ask(ctx, http.MethodPut, dependencyPath(dependency)+"/"+verb, body, &got); err != nil {
 		return err
@@ -171,10 +183,15 @@ func (a *opsAccess) orderCalls(ctx context.Context, dependency, verb string, bod
 	case !got.PausedUntil.IsZero():
 		fmt.Fprintf(out, "calls to %s wait until %s\n", name, got.PausedUntil.Local().Format(operatorsTime))
 	case !got.HeldUntil.IsZero():
-		fmt.Fprintf(out, "calls to %s are not paused, but their provider asks all of them to wait until %s, which nobody can end\n",
+		fmt.Fprintf(out, "calls to %s are not paused, but their provider asks all of them to wait until %s: tidings resume ends that\n",
 			name, got.HeldUntil.Local().Format(operatorsTime))
+	case verb == "probe" && got.Breaker == "half_open":
+		fmt.Fprintf(out, "the next calls to %s test it, within seconds if jobs wait for it\n", name)
 	default:
 		fmt.Fprintf(out, "calls to %s go on\n", name)
+	}
+	if got.Outlasts {
+		fmt.Fprintln(out, "That is longer than a job may take: submits are refused until it is not, and jobs that wait end at their deadline unless you resume before.")
 	}
 	if !got.UsedHere {
 		fmt.Fprintln(out, anotherModel)

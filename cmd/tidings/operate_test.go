@@ -37,6 +37,8 @@ func orders(t *testing.T, address string, args ...string) (said string, err erro
 		err = pauseCalls(context.Background(), &line.Pause, &out)
 	case "resume":
 		err = resumeCalls(context.Background(), &line.Resume, &out)
+	case "probe":
+		err = probeCalls(context.Background(), &line.Probe, &out)
 	}
 	return out.String(), err
 }
@@ -54,6 +56,7 @@ func TestS4_77_AnEmptyFlagIsNotTakenForEverything(t *testing.T) {
 		{`PUT /admin/retries {"for":"","note":"","owner":"ann","retries":"off"}`, []string{"retries", "off", "--for", ""}},
 		{`PUT /admin/dependencies/local/pause {"for":"","note":"","owner":"ann"}`, []string{"pause", "local", "--for", ""}},
 		{`PUT /admin/dependencies/local/resume {"note":"","owner":"ann"}`, []string{"resume", "local"}},
+		{`PUT /admin/dependencies/local/probe {"note":"","owner":"ann"}`, []string{"probe", "local"}},
 	} {
 		*asked = nil
 		if _, err := orders(t, address, c.args...); err != nil {
@@ -122,6 +125,10 @@ func TestOperatorsAreToldWhatToDoNext(t *testing.T) {
 		t.Errorf("a question without the storage: %v", err)
 	}
 	until := time.Date(2126, 4, 7, 12, 0, 0, 0, time.UTC).Local().Format("2006-01-02 15:04:05 MST")
+	long, _ := takesAll(t, `{"dependency":"local","used_here":true,"paused_until":"2126-04-07T12:00:00.000Z","outlasts_deadline":true}`)
+	if said, err := orders(t, long, "pause", "local"); err != nil || !strings.Contains(said, "That is longer than a job may take") {
+		t.Errorf("a pause beyond the deadline: %q %v", said, err)
+	}
 	held, _ := takesAll(t, `{"dependency":"local","used_here":true,"held_until":"2126-04-07T12:00:00.000Z","paused_until":null}`)
 	if said, err := orders(t, held, "resume", "local"); err != nil || !strings.Contains(said, "their provider asks all of them to wait until "+until) || strings.Contains(said, "go on") {
 		t.Errorf("held by the provider: %q %v", said, err)

@@ -140,7 +140,7 @@ func build(mode string, s *settings, stderr io.Writer) (p *parts, err error) {
 	}
 	name := processName()
 	service := jobs.ServiceOptions{
-		Store: store, Queue: p.queue, Settings: s.retry, Outside: s.Outside, Dependency: calls.Dependency(), Metrics: counts, Log: p.log,
+		Store: store, Queue: p.queue, Settings: s.retry, Outside: s.Outside, Dependency: calls.Dependency(), Gate: tickets, Metrics: counts, Log: p.log,
 		Limits: limits(s, calls),
 	}
 	if p.worker, err = jobs.NewWorker(jobs.WorkerOptions{
@@ -150,11 +150,12 @@ func build(mode string, s *settings, stderr io.Writer) (p *parts, err error) {
 		return p, err
 	}
 	p.rescuer = jobs.NewRescuer(jobs.RescuerOptions{
-		Store: store, Queue: p.queue, Settings: s.retry, Sweep: p.queue.Sweep, Metrics: counts, Log: p.log,
+		Store: store, Queue: p.queue, Gate: tickets, Settings: s.retry, Sweep: p.queue.Sweep, Metrics: counts, Log: p.log,
 		Name: name, Slots: slots(mode, s),
 	})
 	operators := jobs.NewOperators(jobs.OperatorsOptions{
-		Store: store, Queue: p.queue, Gate: tickets, Settings: s.gate, History: history, Measures: p.measures, Dependency: calls.Dependency(), Log: p.log,
+		Store: store, Queue: p.queue, Gate: tickets, Settings: s.gate, History: history, Measures: p.measures, Dependency: calls.Dependency(),
+		Deadline: s.retry.Deadline, Log: p.log,
 	})
 	jobs.NewGauges(registry, operators)
 	options := server.Options{

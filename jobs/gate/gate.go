@@ -23,6 +23,7 @@ var scripts embed.FS
 type Gate struct {
 	client redis.Scripter
 	lease  time.Duration
+	probes int
 	verbs  map[string]*redis.Script
 
 	mu      sync.Mutex
@@ -33,7 +34,7 @@ type Gate struct {
 // scripts, of a single server, Sentinel or Cluster. The settings should have passed
 // their Check.
 func New(client redis.Scripter, s Settings) *Gate {
-	g := &Gate{client: client, lease: s.Lease, verbs: map[string]*redis.Script{}, waiting: map[desk][]*turn{}}
+	g := &Gate{client: client, lease: s.Lease, probes: s.Probes, verbs: map[string]*redis.Script{}, waiting: map[desk][]*turn{}}
 	for verb, parts := range map[string][]string{
 		"ticket":   {"state", "budget", "ticket", "serve"},
 		"report":   {"state", "budget", "window", "report", "serve"},

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 )
@@ -20,7 +21,7 @@ type Order struct {
 	// Login is the name that logged in to give the order, From its address.
 	Login string    `json:"login,omitempty"`
 	From  string    `json:"from,omitempty"`
-	Until time.Time `json:"until,omitzero"` // Redis time, at most 7 days ahead; not used by Resume and SwitchOn
+	Until time.Time `json:"until,omitzero"` // Redis time, at most 7 days ahead; not used by Resume, Probe and SwitchOn
 }
 
 // Scope is whose retries are switched: everybody's if it is zero, else those of
@@ -33,7 +34,7 @@ type Scope struct {
 // Record is an order as it was carried out, or is in force.
 type Record struct {
 	At     time.Time `json:"at,omitzero"` // zero in lists of what is in force
-	Action string    `json:"action"`      // off, on, pause, resume
+	Action string    `json:"action"`      // off, on, pause, resume, probe
 	Scope
 	Order
 }
@@ -70,6 +71,21 @@ type State struct {
 	Audit       []Record // the last 100 pauses and resumptions, newest first
 }
 
+// ClosedUntil is until when no call goes, as far as it is known; zero if calls go, or
+// probes do.
+func (s State) ClosedUntil() (until time.Time) {
+	ends := []time.Time{s.PausedUntil, s.HeldUntil}
+	if s.Breaker == "open" {
+		ends = append(ends, s.OpenUntil)
+	}
+	for _, end := range ends {
+		if end.After(until) {
+			until = end
+		}
+	}
+	return until
+}
+
 // Holder is who holds a permit.
 type Holder struct {
 	Permit, Kind, Workload, JobID string // Kind: first, retry, manual
@@ -82,11 +98,16 @@ func (g *Gate) Pause(ctx context.Context, dependency string, o Order) error {
 	return g.pause(ctx, dependency, "pause", o)
 }
 
-// Resume ends a pause. What a provider's hint holds stays held (decision 4), and
-// jobs that were told to wait keep the time they were given.
+// Resume ends a pause, and what a provider's hint holds (decision 4).
 func (g *Gate) Resume(ctx context.Context, dependency string, o Order) error {
 	o.Until = time.Time{}
 	return g.pause(ctx, dependency, "resume", o)
+}
+
+// Probe ends the wait of an open breaker: the next calls test the dependency.
+func (g *Gate) Probe(ctx context.Context, dependency string, o Order) error {
+	o.Until = time.Time{}
+	return g.pause(ctx, dependency, "probe", o)
 }
 
 func (g *Gate) pause(ctx context.Context, dependency, action string, o Order) error {
@@ -130,8 +151,11 @@ func (g *Gate) order(ctx context.Context, verb string, on []string, action strin
 	}
 	begins := action == "off" || action == "pause"
 	until := int64(0)
-	if begins {
+	switch {
+	case begins:
 		until = max(1, o.Until.UnixMilli()) // 0 would end what should begin
+	case action == "probe":
+		until = -1
 	}
 	record, err := json.Marshal(Record{Action: action, Scope: s, Order: o})
 	if err != nil {
@@ -183,6 +207,18 @@ func (g *Gate) Switches(ctx context.Context) (Switches, error) {
 	}
 	s.Audit, err = audit(texts(reply[1]))
 	return s, err
+}
+
+// Room is how many calls may go in a state: all of them, what its tests still want, or
+// none.
+func (g *Gate) Room(s State) int {
+	switch {
+	case s.ClosedUntil().After(s.At):
+		return 0
+	case s.Breaker == "half_open":
+		return g.probes - s.ProbesOut - s.ProbesGood
+	}
+	return math.MaxInt32
 }
 
 // Inspect shows a dependency's gate, for metrics, operators and checks.

@@ -132,15 +132,51 @@ func other(a gate.Ask) gate.Ask {
 	return a
 }
 
-// S4-43: no order shortens what a provider asked for.
-func TestS4_43_ResumeLeavesAProvidersHold(t *testing.T) {
+// TestResumeEndsAProvidersHold: an operator who knows better says so by name.
+func TestResumeEndsAProvidersHold(t *testing.T) {
 	each(t, func(w *world) {
 		g := w.gate(gate.Defaults())
 		w.call(g, w.first(), gate.Failed("rate_limited", time.Hour))
 		w.ok(g.Pause(w.t.Context(), dep, w.order(2*time.Hour)))
 		w.mustNot(g, w.first(), gate.Wait, gate.DependencyPaused)
-		w.ok(g.Resume(w.t.Context(), dep, gate.Order{Owner: "ola"}))
-		w.mustNot(g, w.first(), gate.Wait, gate.RateLimited)
+		if s := w.inspect(g); !s.ClosedUntil().Equal(s.PausedUntil) || g.Room(s) != 0 {
+			w.t.Errorf("paused and held: %+v", s)
+		}
+		w.ok(g.Resume(w.t.Context(), dep, gate.Order{Owner: "ola", Note: "they have raised our limit"}))
+		w.call(g, w.first(), gate.OK())
+		s := w.inspect(g)
+		if !s.HeldUntil.IsZero() || !s.ClosedUntil().IsZero() || g.Room(s) < 1000 || s.Audit[0].Action != "resume" || s.Audit[0].Owner != "ola" {
+			w.t.Errorf("resumed: %+v", s)
+		}
+	})
+}
+
+// TestProbeEndsTheBreakersWait: the next calls test the dependency, as many as when
+// the wait had ended by itself, and it closes by what they find.
+func TestProbeEndsTheBreakersWait(t *testing.T) {
+	each(t, func(w *world) {
+		g := w.gate(gate.Defaults())
+		w.ok(g.Probe(w.t.Context(), dep, gate.Order{Owner: "ola"})) // of a closed breaker: nothing to do
+		if s := w.inspect(g); s.Breaker != "closed" || s.Audit[0].Action != "probe" {
+			w.t.Fatalf("%+v", s)
+		}
+		for range 10 {
+			w.call(g, w.first(), gate.Failed("unavailable", 0))
+		}
+		w.mustNot(g, w.first(), gate.Wait, gate.BreakerOpen)
+		if s := w.inspect(g); !s.ClosedUntil().Equal(s.OpenUntil) || g.Room(s) != 0 {
+			w.t.Errorf("open: %+v", s)
+		}
+		w.ok(g.Probe(w.t.Context(), dep, gate.Order{Owner: "ola"}))
+		if s := w.inspect(g); s.Breaker != "half_open" || g.Room(s) != 3 {
+			w.t.Errorf("probed: %+v", s)
+		}
+		for range 3 {
+			w.call(g, w.first(), gate.OK())
+		}
+		if s := w.inspect(g); s.Breaker != "closed" {
+			w.t.Errorf("after three good ones: %+v", s)
+		}
 	})
 }
 

@@ -22,8 +22,10 @@ if r.token and num(r.lease) > now then
   return {reply{code = 'busy', at = num(r.lease), now = now}}
 end
 if now >= num(r.deadline) - a.save_ms then
-  finish(r, 'deadline_exceeded', 'deadline', true, cool_down(r, now), a.input_ms)
-  return {reply{code = 'ended', ended = '1', outcome = 'deadline_exceeded', reason = 'deadline', worked = r.worked}}
+  local outcome, reason = 'deadline_exceeded', 'deadline'
+  if l.reason == 'dependency_paused' then outcome, reason = 'admission_denied', l.reason end
+  finish(r, outcome, reason, true, cool_down(r, now), a.input_ms)
+  return {reply{code = 'ended', ended = '1', outcome = outcome, reason = reason, worked = r.worked}}
 end
 if num(r.attempts) >= num(r.max_attempts) then
   finish(r, 'retries_exhausted', 'attempts', true, cool_down(r, now), a.input_ms)

@@ -4,6 +4,7 @@
 --            rerun    the queue's task is of no use: another run, nothing to tell
 --            queued   told as queued with a reason, or with none to take one back
 --            adopt    somebody ran the task before its planned time
+--            wake     the gate it waits for has opened: no wait any more
 --            missing  count a task that the queue did not know
 --            error    end it
 --            unplaced its task may be lost, and not because an operator deleted it
@@ -54,6 +55,11 @@ end
 if a.action == 'adopt' then
   publish(r, {status = 'queued', reason = 'run_by_operator'})
   set(r, {next_retry = '', hint = ''})
+  return going_on('queued')
+end
+if a.action == 'wake' then
+  publish(r, {status = 'queued'})
+  set(r, {not_before = ''})
   return going_on('queued')
 end
 if a.action == 'queued' then

@@ -5,7 +5,7 @@
 -- a: job, token, kind (completed | retrying | queued | error), lines (ledger),
 --    spent (the calls' cost so far), worst (what one more may cost),
 --    reason, outcome, can_retry, delay_ms, hint_ms (what the provider asks to wait), save_ms, input_ms, document_ms,
---    the holes in the last line, which is the attempt's, are filled in; wait_ms (queued: not before), retry_ms (error: no manual retry before), new_run (the queue's task cannot carry on)
+--    the holes in the last line, which is the attempt's, are filled in; wait_ms (queued: not before), may_end (that wait may end early, so it lasts until the deadline at most), retry_ms (error: no manual retry before), new_run (the queue's task cannot carry on)
 --    attempt, print, worker (a report: the attempt, what it says, who says it)
 -- ARGV 4: the document without its version
 -- -> code ok | lost | conflict (a report that says something else); status, outcome, reason, at (next_retry or not_before), run, version, attempt,
@@ -90,8 +90,10 @@ end
 if a.kind == 'queued' then
   local at = 0
   if num(a.wait_ms) > 0 then at = math.ceil((now + a.wait_ms) / 1000) * 1000 end
-  if at >= num(r.deadline) - a.save_ms then
-    return fail(a.outcome or 'deadline_exceeded', a.reason, true, nil)
+  local last = num(r.deadline) - a.save_ms
+  if at >= last then
+    at = math.floor(last / 1000) * 1000
+    if not a.may_end or at <= now then return fail(a.outcome or 'deadline_exceeded', a.reason, true, nil) end
   end
   local attempts = num(r.attempts) - 1
   publish(r, {status = 'queued', reason = a.reason, attempt = attempts, not_before = at > 0 and at or ''})
