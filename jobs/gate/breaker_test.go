@@ -362,6 +362,32 @@ func TestGate_I_92_ARateLimitHoldsEverybodyUntilItsReset(t *testing.T) {
 	})
 }
 
+// TestAFewRateLimitsHoldOnlyTheirJobs: one call in twenty is told to wait, which the
+// others are not for; half of them are the whole account's.
+func TestAFewRateLimitsHoldOnlyTheirJobs(t *testing.T) {
+	each(t, func(w *world) {
+		g := w.gate(gate.Defaults())
+		for i := range 200 {
+			result := gate.OK()
+			if i%20 == 19 {
+				result = gate.Failed(retry.RateLimited, time.Minute)
+			}
+			w.call(g, w.first(), result)
+		}
+		if st := w.inspect(g); !st.HeldUntil.IsZero() || st.Calls != 190 {
+			w.t.Fatalf("by ten of 200 calls: %+v", st)
+		}
+		told := 10
+		for ; w.inspect(g).HeldUntil.IsZero() && told < 500; told++ {
+			w.call(g, w.first(), gate.Failed(retry.RateLimited, time.Minute))
+		}
+		if told != 190 {
+			w.t.Errorf("held when %d of %d were told to wait", told, told+190)
+		}
+		w.mustNot(g, w.first(), gate.Wait, gate.RateLimited)
+	})
+}
+
 // Whatever happens: never more probes than set, never more places than allowed,
 // and whatever is admitted can be counted by who was admitted.
 func TestBreaker_Property(t *testing.T) {

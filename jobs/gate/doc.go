@@ -9,7 +9,9 @@
 //
 //  1. Kill switch, for anything but a job's first call: Stop, retries_disabled.
 //  2. Pause by an operator: Wait, dependency_paused.
-//  3. Hold: the provider said "not before T" to the account: Wait, rate_limited.
+//  3. Hold: the provider said "not before T" to at least FailureRatio of the calls in
+//     Window, which is taken for the account: Wait, rate_limited. What it said to
+//     fewer is for their jobs alone.
 //  4. Breaker: Wait, breaker_open.
 //  5. Places: Wait, overloaded. The contract's list has no word for "no permit
 //     free"; of those it has, this one is true for who reads it: as many calls

@@ -19,7 +19,14 @@ local function turn(permit, result, hint)
     fill()
     put(kind, math.min(kind == 'retry' and cfg.retry_burst or cfg.manual_burst, st[kind] + 1))
   end
-  if hint ~= '0' then put('held', math.max(st.held, now + math.min(tonumber(hint), cfg.hold_max))) end
+  -- What a provider tells one call of many is for its job alone.
+  if result == 'slow' then
+    count(0, 0, 1)
+    local calls, _, slow = seen()
+    if hint ~= '0' and slow >= (calls + slow) * cfg.failure_ratio then
+      put('held', math.max(st.held, now + math.min(tonumber(hint), cfg.hold_max)))
+    end
+  end
 
   -- A call of an earlier state of the breaker says nothing about the present one.
   if gen ~= written(st.gen) then return 'counted', 0, '' end
@@ -46,7 +53,7 @@ local function turn(permit, result, hint)
       put('cut', now)
     end
     if result ~= 'slow' then
-      count(1, result == 'bad' and 1 or 0)
+      count(1, result == 'bad' and 1 or 0, 0)
       if result == 'bad' then
         local calls, bad = seen()
         if calls >= cfg.window_calls and bad >= calls * cfg.failure_ratio then open(now) end

@@ -12,8 +12,9 @@
 --   out, good   half open: probes under way, probes that succeeded
 --   limit       calls allowed at the same time now, not a whole number
 --   cut         when limit was last lowered, ms
---   slot, calls, bad  newest slot of the rolling window: its number, and its calls
---   past        its older slots, '<slot>:<calls>:<bad> ...', at most 9
+--   slot, calls, bad, slow  newest slot of the rolling window: its number, its calls but
+--               for rate-limited ones, the bad among them, and the rate-limited ones
+--   past        its older slots, '<slot>:<calls>:<bad>:<slow> ...', at most 9
 --   retry, manual     tokens of the two buckets
 --   filled, firsts    until when time has filled them, and how many first calls
 --                     have earned since
@@ -134,6 +135,7 @@ end
 local function forget()
   put('calls', 0)
   put('bad', 0)
+  put('slow', 0)
   put('past', '')
 end
 
