@@ -1,3 +1,5 @@
+//go:build !nosdk
+
 package provider
 
 import (
@@ -37,6 +39,25 @@ const (
 )
 
 var errAnswerTooLong = errors.New("model: the answer is too long")
+
+// client is an HTTP client whose every request and answer an exchange sees.
+func (a Access) client() *http.Client {
+	next := a.Transport
+	if next == nil {
+		t := http.DefaultTransport.(*http.Transport).Clone()
+		t.MaxIdleConnsPerHost = 64
+		// A connection that died in silence would swallow call after call until
+		// each one's time limit; a ping finds it.
+		t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second}
+		next = t
+	}
+	return &http.Client{
+		Transport: watched{next},
+		// Following a redirect is a second request, and takes headers such as
+		// x-api-key along to wherever it leads.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
 
 type exchangeKey struct{}
 

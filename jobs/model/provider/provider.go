@@ -3,19 +3,20 @@
 // vendor. The SDKs' own retries are off. A failure is classified here, where the
 // vendor's type is still known, and only the class leaves this package.
 //
-// It stands apart from package model because the SDKs take long to compile, and
-// most of the house has nothing to do with them.
+// The SDKs take longer to compile than everything else together. So they stand
+// apart from package model, and the build tag nosdk leaves them out of a program
+// that only tries Tidings with the built-in model.
 package provider
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/tidings/tidings/jobs/model"
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
+
+	"github.com/tidings/tidings/jobs/model"
 )
 
 // Access is how a provider is reached.
@@ -62,15 +63,7 @@ func Open(dependency string, a Access) (model.Provider, error) {
 	if a.Key == "" && a.BaseURL == "" && KeyName(provider) != "" {
 		return nil, fmt.Errorf("model: %s needs a key: set %s in the environment", provider, KeyName(provider))
 	}
-	switch provider {
-	case "anthropic":
-		return newAnthropic(name, a), nil
-	case "openai":
-		return newOpenAI(name, a), nil
-	case "gemini":
-		return newGemini(name, a)
-	}
-	return nil, fmt.Errorf("model: there is no provider %q", provider)
+	return open(provider, name, a)
 }
 
 // KeyName is the variable of the environment that holds a provider's key, ""
@@ -103,25 +96,6 @@ func checkBaseURL(base string) error {
 		return errors.New("model: the base URL must end with its path")
 	}
 	return nil
-}
-
-// client is an HTTP client whose every request and answer an exchange sees.
-func (a Access) client() *http.Client {
-	next := a.Transport
-	if next == nil {
-		t := http.DefaultTransport.(*http.Transport).Clone()
-		t.MaxIdleConnsPerHost = 64
-		// A connection that died in silence would swallow call after call until
-		// each one's time limit; a ping finds it.
-		t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second}
-		next = t
-	}
-	return &http.Client{
-		Transport: watched{next},
-		// Following a redirect is a second request, and takes headers such as
-		// x-api-key along to wherever it leads.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
 }
 
 // system is the instructions, with the schema written out where the provider
