@@ -8,15 +8,26 @@ GO ?= go
 # go.mod names the toolchain; a machine that pins its own would ignore it.
 export GOTOOLCHAIN ?= auto
 FUZZTIME ?= 5s
-GOTEST := $(GO) test
+# gin's MessagePack takes longer to compile than the rest of it, and nobody asks
+# for it. A -tags of a command's own takes the place of this one.
+export GOFLAGS += -tags=nomsgpack
+# Checks and tests share one build, with the race detector: to compile everything
+# a second time without it takes as long as the tests (docs/decisions/0016).
+GOTEST := $(GO) test -race
+ALL_TAGS := nomsgpack,slow,bench
 
-.PHONY: help run test test-slow test-go test-clients test-vectors race bench lint fuzz-short tools node chromium jdk
+.PHONY: help run build test test-slow test-go test-clients test-vectors race bench lint fuzz fuzz-short tools node chromium jdk
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS=$$'\t' read -r name text; do printf '%-12s %s\n' "$$name" "$$text"; done
 
+# Without a provider's name its SDK is not needed, nor the minutes to compile it.
 run: ## start everything in one process; needs Go and nothing else
-	$(GO) run ./cmd/tidings dev
+	$(GO) run -tags nomsgpack$(if $(filter-out local,$(TIDINGS_MODEL)),,,nosdk) ./cmd/tidings dev
+
+build: ## make the release, bin/tidings: stripped, the same bytes from the same commit; says its size
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/tidings ./cmd/tidings
+	@du --apparent-size -h bin/tidings
 
 test: tools lint test-go fuzz-short test-clients ## all checks that take minutes at most, on a real Redis
 
@@ -26,21 +37,22 @@ test-slow: tools node jdk ## the tests that need minutes, with the race detector
 	@files=$$(grep -rlE '^//go:build slow' --include='*_test.go' cmd server jobs/model events locales); \
 	  names=$$(grep -hoE '^func Test[A-Za-z0-9_]+' $$files | sed 's/^func //' | paste -sd'|'); \
 	  dirs=$$(dirname $$files | sort -u | sed 's|^|./|' | tr '\n' ' '); \
-	  set -x; $(GOTEST) -timeout 20m -race -tags slow -run "^($$names)$$" $$dirs
-	$(GOTEST) -timeout 20m -race -tags slow ./jobs
-	cd clients/readers && $(GO) vet ./... && $(GOTEST) -count 1 ./...
-	cd clients/install && $(GO) vet ./... && $(GOTEST) -count 1 ./...
+	  set -x; $(GOTEST) -timeout 20m -tags nomsgpack,slow -run "^($$names)$$" $$dirs
+	$(GOTEST) -timeout 20m -tags nomsgpack,slow ./jobs
+	$(call fuzz,$(FUZZ_WIDE))
+	cd clients/readers && $(GO) vet -race ./... && $(GOTEST) -count 1 ./...
+	cd clients/install && $(GO) vet -race ./... && $(GOTEST) -count 1 ./...
 
 test-go: ## the Go tests
-	$(GOTEST) -timeout 15m -race ./...
+	$(GOTEST) -timeout 15m ./...
 
 # The clients are tested against their contract server and the real program, the
 # web client also in a browser and through nginx.
 test-clients: export TIDINGS_PROGRAM := $(CURDIR)/bin/tidings
 test-clients: tools node chromium jdk ## build and test the clients and the demo page, against their contract server and the real program
-	$(GO) build -o $(TIDINGS_PROGRAM) ./cmd/tidings
-	cd clients/contract && $(GO) vet ./... && $(GOTEST) ./...
-	cd clients/go && $(GO) vet ./... && $(GOTEST) -race ./...
+	$(GO) build -race -o $(TIDINGS_PROGRAM) ./cmd/tidings
+	cd clients/contract && $(GO) vet -race ./... && $(GOTEST) ./...
+	cd clients/go && $(GO) vet -race ./... && $(GOTEST) ./...
 	cd clients/web && npm ci --no-audit --no-fund && npm run build && npm test
 	cd clients/web && npm run test:demo
 	cd clients/kotlin && mvn -B -ntp test
@@ -56,26 +68,37 @@ test-vectors: node jdk ## the clients' common vectors alone
 race: test-go ## the same, by its usual name
 
 bench: tools ## the figures: latency, throughput, extra calls, on a real Redis
-	$(GO) test -tags bench -run '^TestFigures$$' -count 1 -v ./cmd/tidings
+	$(GO) test -tags nomsgpack,bench -run '^TestFigures$$' -count 1 -v ./cmd/tidings
 	$(GO) test -run '^$$' -bench . ./events ./jobs ./jobs/gate
 	$(GO) run ./cmd/tidings drill --row amplification
 
 lint: ## formatting, vet, staticcheck, known vulnerabilities and a tidy go.mod
 	@files=$$(gofmt -l .); if [ -n "$$files" ]; then printf 'gofmt these files:\n%s\n' "$$files" >&2; exit 1; fi
-	$(GO) vet -tags slow,bench ./...
-	$(GO) tool staticcheck -tags slow,bench ./...
+	$(GO) vet -race -tags $(ALL_TAGS) ./...
+	$(GO) vet -race -tags nomsgpack,nosdk ./jobs/model/provider ./cmd/tidings
+	GOFLAGS=-race $$($(GO) tool -n staticcheck) -tags $(ALL_TAGS) ./...
 	$(GO) run ./cmd/vulncheck
 	$(GO) mod tidy -diff
 
-# The providers' target is left to its seeds, which test-go runs: to compile the
-# vendors' SDKs for fuzzing takes longer than all other tests.
-fuzz-short: ## every fuzz target for FUZZTIME (5s), but the providers'
-	@grep -rlE '^func Fuzz' --include='*_test.go' . | grep -v '^./jobs/model/provider/' | xargs -r -n1 dirname | sort -u | while read -r dir; do \
+# The fuzzer compiles all that a package needs once more, its own way. Those that
+# need much (Redis, gin) are fuzzed by test-slow, and by test-go with their seeds
+# alone, as the providers' is in both: the SDKs take longer than all tests.
+FUZZ_WIDE := events server
+FUZZ_SHORT = $(filter-out $(addprefix ./,$(FUZZ_WIDE)) ./jobs/model/provider,$(shell grep -rlE '^func Fuzz' --include='*_test.go' . | xargs -r -n1 dirname | sort -u))
+define fuzz
+@for dir in $(1); do \
 	  grep -hoE '^func Fuzz[A-Za-z0-9_]+' "$$dir"/*_test.go | sed 's/^func //' | while read -r target; do \
 	    echo "fuzzing $$target in $$dir"; \
 	    (cd "$$dir" && $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) .) </dev/null; \
 	  done; \
 	done
+endef
+
+fuzz-short: ## the fuzz targets of packages that compile fast, each for FUZZTIME (5s)
+	$(call fuzz,$(FUZZ_SHORT))
+
+fuzz: fuzz-short ## every fuzz target for FUZZTIME, but the providers'
+	$(call fuzz,$(FUZZ_WIDE))
 
 # The tests start their own redis-server and nginx and the Python example, run
 # the curl pair that dev prints, look at the operators' pages in Chromium, and the

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidings/tidings/events"
 	"github.com/tidings/tidings/jobs/model"
+	"github.com/tidings/tidings/jobs/model/local"
 )
 
 // A prompt whose wording changes needs a new version in workload.go, and its
@@ -300,7 +301,7 @@ func TestLocalModelSatisfiesTheSchemas(t *testing.T) {
 			if blank(text) {
 				continue
 			}
-			got, err := model.NewLocal().Generate(t.Context(), render(w, events.NewTopic("", "s", w.Name), "", Input{Text: text}))
+			got, err := local.New().Generate(t.Context(), render(w, events.NewTopic("", "s", w.Name), "", Input{Text: text}))
 			if err != nil {
 				t.Errorf("%s, %.40q: %v", w.Name, text, err)
 			} else if err := all.check(w.Name, got.Content); err != nil {

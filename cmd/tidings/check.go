@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidings/tidings/jobs"
 	"github.com/tidings/tidings/jobs/model"
+	"github.com/tidings/tidings/jobs/model/local"
 	"github.com/tidings/tidings/jobs/retry"
 )
 
@@ -123,13 +124,13 @@ const sample = "The night shift reported that pump two lost pressure at three in
 
 // dryRun makes one attempt against the local model, which plays these steps.
 type dryRun struct {
-	local *model.Local
+	local *local.Model
 	calls []model.Call
 	waits int
 }
 
 func (d *dryRun) attempt(ctx context.Context, workload string, steps ...string) (model.Response, error) {
-	parsed, err := model.ParseSteps(steps)
+	parsed, err := local.ParseSteps(steps)
 	if err != nil {
 		return model.Response{}, err
 	}
@@ -137,7 +138,7 @@ func (d *dryRun) attempt(ctx context.Context, workload string, steps ...string) 
 	if !ok {
 		return model.Response{}, fmt.Errorf("there is no workload %q", workload)
 	}
-	d.local = model.NewLocal()
+	d.local = local.New()
 	d.local.Play(workload, parsed)
 	r := retry.Defaults()
 	r.FirstPause, r.Cap = time.Millisecond, time.Millisecond // nobody needs to be spared

@@ -17,6 +17,7 @@ import (
 	"github.com/tidings/tidings/jobs"
 	"github.com/tidings/tidings/jobs/gate"
 	"github.com/tidings/tidings/jobs/model"
+	"github.com/tidings/tidings/jobs/model/local"
 	"github.com/tidings/tidings/jobs/model/provider"
 	"github.com/tidings/tidings/jobs/retry"
 	"github.com/tidings/tidings/server"
@@ -60,7 +61,7 @@ type settings struct {
 	Hosts        []string      `group:"Who may call" env:"TIDINGS_HOSTS" placeholder:"NAME" help:"Host names under which the API may be called while TIDINGS_AUTH is off, with commas between them. IP addresses and localhost always may."`
 	QueuesWrite  bool          `group:"Who may call" env:"TIDINGS_QUEUES_WRITE" help:"Let operators change tasks on the queues' web page and not only look."`
 
-	Model        string        `group:"Model" env:"TIDINGS_MODEL" default:"local" help:"local, anthropic/NAME, openai/NAME or gemini/NAME. local needs no key and no network."`
+	Model        string        `group:"Model" env:"TIDINGS_MODEL" placeholder:"MODEL" help:"anthropic/NAME, openai/NAME, gemini/NAME, or local, which needs no key and only quotes. Without it dev takes local; serve, work and all do not start."`
 	ModelName    string        `group:"Model" env:"ANTHROPIC_MODEL" placeholder:"NAME" help:"The model's name when TIDINGS_MODEL gives only the provider, anthropic."`
 	ModelBaseURL string        `group:"Model" env:"TIDINGS_MODEL_BASE_URL" placeholder:"URL" help:"Another address than the provider's own: a proxy, or a server that speaks as OpenAI does."`
 	ModelOutput  string        `group:"Model" env:"TIDINGS_MODEL_OUTPUT" enum:"json_schema,json_object,text" default:"json_schema" help:"How the model is asked for JSON. Lower it for servers that know less."`
@@ -375,7 +376,7 @@ func (s *settings) complete(mode string) error {
 	if s.price, err = pricesFrom(s.PriceFile); err != nil {
 		return err
 	}
-	return s.completeModel()
+	return s.completeModel(mode)
 }
 
 // minWorkerToken is what a token must have that nobody shall guess: as much as a
@@ -401,13 +402,21 @@ func (s *settings) completeOutside(mode string) error {
 
 // completeModel gives a provider that stands alone its model's name, and finds
 // the provider's key.
-func (s *settings) completeModel() error {
+func (s *settings) completeModel(mode string) error {
+	switch {
+	case s.Model != "":
+	case mode == "serve" || mode == "work" || mode == "all":
+		return fmt.Errorf("tidings %s needs TIDINGS_MODEL: the model that writes, such as anthropic/<name>, openai/<name> or gemini/<name>, and the same in all processes. "+
+			"TIDINGS_MODEL=local is the built-in one of dev: it only quotes the material", mode)
+	default:
+		s.Model = local.Name
+	}
 	vendor, name, _ := strings.Cut(s.Model, "/")
 	if vendor == "anthropic" && name == "" {
 		name = s.ModelName
 	}
 	switch {
-	case vendor == "local":
+	case vendor == local.Name:
 		if name != "" || s.ModelBaseURL != "" {
 			return errors.New("TIDINGS_MODEL is local: it takes no name and no TIDINGS_MODEL_BASE_URL")
 		}

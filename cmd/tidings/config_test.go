@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tidings/tidings/jobs/model"
+	"github.com/tidings/tidings/jobs/model/local"
 	"github.com/tidings/tidings/jobs/retry"
 )
 
@@ -53,7 +54,7 @@ func TestDevLooksLessOftenForJobs(t *testing.T) {
 			t.Errorf("%q: %s, want %s", poll, got, want)
 		}
 	}
-	line, mode, err := read(t, map[string]string{"TIDINGS_REDIS_URL": "redis://127.0.0.1:1"}, "all")
+	line, mode, err := read(t, map[string]string{"TIDINGS_REDIS_URL": "redis://127.0.0.1:1", "TIDINGS_MODEL": "local"}, "all")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +192,7 @@ func TestRefusedSettings(t *testing.T) {
 func TestTokensNeedAnIssuerAndAnAudience(t *testing.T) {
 	for _, missing := range []string{"", "TIDINGS_JWT_ISSUER", "TIDINGS_JWT_AUDIENCE"} {
 		for _, mode := range []string{"dev", "serve", "work", "all", "check"} {
-			env := map[string]string{"TIDINGS_AUTH": "jwt", "TIDINGS_JWT_SECRET": strings.Repeat("s", 32), "TIDINGS_REDIS_URL": "redis://127.0.0.1:1",
+			env := map[string]string{"TIDINGS_AUTH": "jwt", "TIDINGS_JWT_SECRET": strings.Repeat("s", 32), "TIDINGS_REDIS_URL": "redis://127.0.0.1:1", "TIDINGS_MODEL": "local",
 				"TIDINGS_JWT_ISSUER": "us", "TIDINGS_JWT_AUDIENCE": "tidings"}
 			delete(env, missing)
 			_, _, err := read(t, env, mode)
@@ -204,7 +205,7 @@ func TestTokensNeedAnIssuerAndAnAudience(t *testing.T) {
 
 func TestOutsideWorkersNeedATokenButInDev(t *testing.T) {
 	for mode, says := range map[string]string{"dev": "", "work": "", "serve": "TIDINGS_WORKER_TOKEN", "all": "TIDINGS_WORKER_TOKEN"} {
-		env := map[string]string{"TIDINGS_OUTSIDE": "summary, guidance", "TIDINGS_REDIS_URL": "redis://127.0.0.1:1"}
+		env := map[string]string{"TIDINGS_OUTSIDE": "summary, guidance", "TIDINGS_REDIS_URL": "redis://127.0.0.1:1", "TIDINGS_MODEL": "local"}
 		line, _, err := read(t, env, mode)
 		if (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
 			t.Errorf("%s without a token: %v", mode, err)
@@ -218,6 +219,23 @@ func TestOutsideWorkersNeedATokenButInDev(t *testing.T) {
 		} else if s := line.settings(mode); s.WorkerToken != env["TIDINGS_WORKER_TOKEN"] {
 			t.Errorf("%s: the token is not read", mode)
 		}
+	}
+}
+
+// A forgotten variable would sell quoted sentences as summaries.
+func TestOnlyDevTakesTheLocalModelUnasked(t *testing.T) {
+	for _, mode := range []string{"serve", "work", "all"} {
+		env := map[string]string{"TIDINGS_REDIS_URL": "redis://127.0.0.1:1"}
+		if _, _, err := read(t, env, mode); err == nil || !strings.Contains(err.Error(), mode+" needs TIDINGS_MODEL") || !strings.Contains(err.Error(), "anthropic/<name>") {
+			t.Errorf("%s without a model: %v", mode, err)
+		}
+		env["TIDINGS_MODEL"] = "local"
+		if line, _, err := read(t, env, mode); err != nil || line.settings(mode).Model != "local" {
+			t.Errorf("%s with the local model by name: %v", mode, err)
+		}
+	}
+	if line, _, err := read(t, nil, "dev"); err != nil || line.settings("dev").Model != "local" {
+		t.Errorf("dev without a model: %v", err)
 	}
 }
 
@@ -277,7 +295,7 @@ func TestLimitsOfASubmit(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := line.settings(mode)
-		calls := model.NewRetrying(model.NewLocal(), s.retry, func() float64 { return 0 })
+		calls := model.NewRetrying(local.New(), s.retry, func() float64 { return 0 })
 		if l := limits(s, calls); l.Owner.Jobs != want || l.Owner.Starts.Burst != want || (l.Owner.Retries.Burst > 0) != (want > 0) || l.Slots != 9 || l.OpenJobs != 1000 || l.Window != 0 {
 			t.Errorf("%s: %+v", auth, l)
 		}

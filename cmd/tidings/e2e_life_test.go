@@ -25,6 +25,7 @@ func TestRefusesToStart(t *testing.T) {
 		{[]string{"serve"}, nil, "serve needs TIDINGS_REDIS_URL"},
 		{[]string{"work"}, nil, "work needs TIDINGS_REDIS_URL"},
 		{[]string{"all"}, nil, "all needs TIDINGS_REDIS_URL"},
+		{[]string{"all"}, map[string]string{"TIDINGS_REDIS_URL": "redis://127.0.0.1:1"}, "all needs TIDINGS_MODEL"},
 		{[]string{"dev"}, map[string]string{"TIDINGS_CALLS": "6"}, "1 to 5"},
 		{[]string{"dev"}, map[string]string{"TIDINGS_DEADLINE": "1m"}, "contradict"},
 		{[]string{"check"}, map[string]string{"TIDINGS_RETENTION": "5m"}, "TIDINGS_RETENTION"},

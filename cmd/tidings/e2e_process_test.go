@@ -94,7 +94,7 @@ func (p *process) start() *process {
 // serve starts a mode on ports of its own and returns once it says it is ready.
 func serve(t *testing.T, env map[string]string, mode string) *process {
 	t.Helper()
-	all := map[string]string{"TIDINGS_LISTEN": "127.0.0.1:0", "TIDINGS_OPS_LISTEN": "127.0.0.1:0", "TIDINGS_LOCAL_LATENCY": "0s"}
+	all := map[string]string{"TIDINGS_LISTEN": "127.0.0.1:0", "TIDINGS_OPS_LISTEN": "127.0.0.1:0", "TIDINGS_LOCAL_LATENCY": "0s", "TIDINGS_MODEL": "local"}
 	for name, value := range env {
 		all[name] = value
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/tidings/tidings/jobs/gate"
-	"github.com/tidings/tidings/jobs/model"
+	"github.com/tidings/tidings/jobs/model/local"
 )
 
 // gateSettings are those of the gate that all processes of a fleet share. Each
@@ -46,7 +46,7 @@ func (s *settings) completeGate(mode string) error {
 	if g.Probes == known.Probes { // who wants fewer calls at a time need not think of them
 		g.Probes = min(g.Probes, g.Concurrency)
 	}
-	if mode == "dev" && s.Model == model.LocalName {
+	if mode == "dev" && s.Model == local.Name {
 		if g.RetryBurst == known.RetryBurst {
 			g.RetryBurst = 10_000
 		}

@@ -10,7 +10,7 @@ import (
 
 // S4-16: what the gate goes by has names, bounds and the documented defaults.
 func TestS4_16_TheGatesDefaultsAreTheDocumentedOnes(t *testing.T) {
-	line, mode, err := read(t, map[string]string{"TIDINGS_REDIS_URL": "redis://127.0.0.1:1"}, "serve")
+	line, mode, err := read(t, map[string]string{"TIDINGS_REDIS_URL": "redis://127.0.0.1:1", "TIDINGS_MODEL": "local"}, "serve")
 	if err != nil {
 		t.Fatal(err)
 	}

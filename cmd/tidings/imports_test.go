@@ -89,10 +89,12 @@ const maxLines = 500
 // below lists which of our packages each one may import.
 func below() map[string][]string {
 	return map[string][]string{
-		"events":     {},
-		"locales":    {},
-		"jobs/retry": {},
-		"jobs/model": {"jobs/retry"},
+		"events":           {},
+		"locales":          {},
+		"jobs/retry":       {},
+		"jobs/model":       {"jobs/retry"},
+		"jobs/transcript":  {},
+		"jobs/model/local": {"jobs/model", "jobs/retry", "jobs/transcript"},
 		// The vendors' SDKs take long to compile: whatever does not open a model stays clear of them.
 		"jobs/model/provider": {"jobs/model", "jobs/retry"},
 		"jobs/gate":           {"jobs/retry"},
@@ -100,13 +102,13 @@ func below() map[string][]string {
 		"server":              {"events", "locales", "jobs", "jobs/model", "jobs/gate"}, // the last two for the types of inputs and orders
 		"cmd/vulncheck":       {},
 		"cmd/tidings/drill":   {}, // it sees the product from outside
-		"cmd/tidings":         {"cmd/tidings/drill", "events", "locales", "jobs", "jobs/model", "jobs/retry", "jobs/gate", "server", "jobs/model/provider"},
+		"cmd/tidings":         {"cmd/tidings/drill", "events", "locales", "jobs", "jobs/model", "jobs/retry", "jobs/gate", "server", "jobs/model/local", "jobs/model/provider"},
 	}
 }
 
 // inTests is what the tests of a package may know besides.
 func inTests() map[string][]string {
-	return map[string][]string{"jobs": {"jobs/model/provider"}} // canaries go through every adapter
+	return map[string][]string{"jobs": {"jobs/model/provider", "jobs/model/local"}} // canaries go through every adapter
 }
 
 func arrows(s source) string {

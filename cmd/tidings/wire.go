@@ -18,6 +18,7 @@ import (
 	"github.com/tidings/tidings/jobs"
 	"github.com/tidings/tidings/jobs/gate"
 	"github.com/tidings/tidings/jobs/model"
+	"github.com/tidings/tidings/jobs/model/local"
 	"github.com/tidings/tidings/jobs/model/provider"
 	"github.com/tidings/tidings/locales"
 	"github.com/tidings/tidings/server"
@@ -100,12 +101,15 @@ func build(mode string, s *settings, stderr io.Writer) (p *parts, err error) {
 		return p, err
 	}
 
-	local := model.NewLocal()
-	answers, err := openModel(s, local)
+	builtin := local.New()
+	answers, err := openModel(s, builtin)
 	if err != nil {
 		return p, err
 	}
 	calls := model.NewRetrying(advised{answers, p.log}, s.retry, mathrand.Float64).Priced(s.price)
+	if mode != "dev" && s.Model == local.Name {
+		p.log.Warn("TIDINGS_MODEL is local: what is served are sentences of the material, quoted, and no model's summaries")
+	}
 	if s.retry.Cost > 0 && !priced(s) {
 		p.log.Warn("TIDINGS_JOB_COST does not hold: there is no price for the model; give one with TIDINGS_PRICES", "model", s.Model)
 	}
@@ -168,10 +172,10 @@ func build(mode string, s *settings, stderr io.Writer) (p *parts, err error) {
 		Queues: p.queue.WebUI("/queues", !s.QueuesWrite),
 	}
 	options.Dev = mode == "dev"
-	if options.Dev && s.Model == model.LocalName {
-		local.Latency = s.LocalLatency
-		service.Simulate = simulate(local)
-		options.DevModelCalls = func(t events.Topic) int { return local.Calls(t.String()) }
+	if options.Dev && s.Model == local.Name {
+		builtin.Latency = s.LocalLatency
+		service.Simulate = simulate(builtin)
+		options.DevModelCalls = func(t events.Topic) int { return builtin.Calls(t.String()) }
 	}
 	options.Jobs = jobs.NewService(service)
 	p.server, err = server.New(options)
@@ -205,21 +209,21 @@ func (p *parts) shut() {
 }
 
 // openModel is the model that writes.
-func openModel(s *settings, local *model.Local) (model.Provider, error) {
-	if s.Model == model.LocalName {
-		return local, nil
+func openModel(s *settings, builtin *local.Model) (model.Provider, error) {
+	if s.Model == local.Name {
+		return builtin, nil
 	}
 	return provider.Open(s.Model, provider.Access{Key: s.ModelKey, BaseURL: s.ModelBaseURL, Output: provider.Output(s.ModelOutput)})
 }
 
 // simulate lets a submit in dev say what the local model does with its calls.
-func simulate(local *model.Local) func(events.Topic, []string) (func(), error) {
+func simulate(builtin *local.Model) func(events.Topic, []string) (func(), error) {
 	return func(topic events.Topic, texts []string) (play func(), err error) {
-		steps, err := model.ParseSteps(texts)
+		steps, err := local.ParseSteps(texts)
 		if err != nil {
 			return nil, err
 		}
-		return func() { local.Play(topic.String(), steps) }, nil
+		return func() { builtin.Play(topic.String(), steps) }, nil
 	}
 }
 
