@@ -1,4 +1,7 @@
 import { readObject, text, wholeNumber } from "./event.js";
+import { Http, type HttpOptions } from "./http.js";
+
+const LIMIT = 30_000;
 
 /** One contribution to a conversation. */
 export interface Turn {
@@ -35,18 +38,43 @@ export interface Document {
   readonly content: unknown;
 }
 
-/** The JSON body of a submission. */
-export function submissionBody(s: Submission): object {
-  return { input: s.input, language: s.language, simulate: s.simulate };
+/** Where a submission goes. */
+export interface SubmitOptions extends HttpOptions {
+  readonly sessionId: string;
+  /** `summary` (the default), `guidance` or `classification`. */
+  readonly workload?: string | undefined;
+}
+
+/**
+ * Starts a job, or finds the one that makes a document from the same input. Rejects with a
+ * `TidingsError` that says why not: 409 `job_running` while one with other input lives,
+ * 503 when the server takes no more.
+ */
+export async function submit(options: SubmitOptions, submission: Submission): Promise<Job> {
+  const { body } = await new Http(options).call(
+    {
+      method: "POST",
+      path: pathOf(options.sessionId, options.workload) + (submission.replace ? "?replace=true" : ""),
+      headers: { Accept: "application/json", "Idempotency-Key": submission.idempotencyKey ?? randomKey() },
+      json: { input: submission.input, language: submission.language, simulate: submission.simulate },
+    },
+    LIMIT,
+  );
+  return jobOf(body);
+}
+
+/** The address of a session's document, and the start of everything else's. */
+export function pathOf(sessionId: string, workload = "summary"): string {
+  return `/api/v1/sessions/${encodeURIComponent(sessionId)}/${encodeURIComponent(workload)}`;
 }
 
 /** A random idempotency key. Unlike `crypto.randomUUID` this works on pages without TLS, too. */
-export function randomKey(): string {
+function randomKey(): string {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 /** Reads the answer to a submission. */
-export function jobOf(body: string): Job {
+function jobOf(body: string): Job {
   const o = readObject(body);
   return { jobId: text(o, "job_id"), status: text(o, "status") };
 }

@@ -13,6 +13,8 @@ export type { ConnectionHooks } from "./connection.js";
 export type { SummaryStatus } from "./view.js";
 export { watchAll, StatusList } from "./list.js";
 export type { Statuses, WatchAllOptions } from "./list.js";
+export { submit } from "./documents.js";
+export type { SubmitOptions } from "./documents.js";
 export type { Document, Job, Submission, Turn } from "./documents.js";
 export { fetchStatuses } from "./ledger.js";
 export type { Attempt, Call, Ledger } from "./ledger.js";

@@ -1,5 +1,5 @@
 import { Connection, guarded, type ConnectionHooks, type Follower } from "./connection.js";
-import { documentOf, jobOf, randomKey, submissionBody, type Document, type Job, type Submission } from "./documents.js";
+import { documentOf, pathOf, submit, type Document, type Job, type Submission } from "./documents.js";
 import { Http, TidingsError, type HttpOptions } from "./http.js";
 import { Latest } from "./latest.js";
 import { ledgerOf, type Ledger } from "./ledger.js";
@@ -69,7 +69,7 @@ export class StatusSubscription implements AsyncIterable<SummaryStatus> {
     this.#http = new Http(options);
     this.#now = options.now ?? (() => performance.now());
     this.#workload = options.workload ?? "summary";
-    this.#path = `/api/v1/sessions/${encodeURIComponent(options.sessionId)}/${encodeURIComponent(this.#workload)}`;
+    this.#path = pathOf(options.sessionId, this.#workload);
     this.#view = new View(options.sessionId, this.#workload, this.#now);
     this.#status = this.#view.status(null);
     this.#connection = new Connection(this.#http, this.#path + "/status", options, this.#now, this.#asFollower());
@@ -145,17 +145,9 @@ export class StatusSubscription implements AsyncIterable<SummaryStatus> {
    * `job_running` while one with other input lives, 503 when the server takes no more.
    */
   readonly submit = async (submission: Submission): Promise<Job> => {
-    const { body } = await this.#http.call(
-      {
-        method: "POST",
-        path: this.#path + (submission.replace ? "?replace=true" : ""),
-        headers: { Accept: "application/json", "Idempotency-Key": submission.idempotencyKey ?? randomKey() },
-        json: submissionBody(submission),
-      },
-      CALL_LIMIT,
-    );
+    const job = await submit(this.#options, submission);
     if (!this.#closed) this.#start();
-    return jobOf(body);
+    return job;
   };
 
   /** Fetches the current document; null before there is one. A newer job that runs or fails does not hide it. */

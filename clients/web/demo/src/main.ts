@@ -1,6 +1,7 @@
-import { subscribeSummaryStatus, Texts, TidingsError, type StatusEvent, type StatusSubscription } from "@tidings/client";
+import { initialStatus, submit, subscribeSummaryStatus, Texts, TidingsError, type StatusEvent, type StatusSubscription } from "@tidings/client";
 import { byId, element, setText } from "./element.js";
 import { History } from "./history.js";
+import { Many } from "./many.js";
 import { Phone } from "./phone.js";
 import { RawStream } from "./raw-stream.js";
 import { sampleOf } from "./samples.js";
@@ -19,8 +20,8 @@ interface Run {
   readonly source: string;
   readonly subscription: StatusSubscription;
   readonly history: History;
-  /** Whether the first cut is still to come. It waits for the stream that follows the job from its start. */
-  cut: "not" | "armed" | "due";
+  /** Whether the first cut is still to come. */
+  cut: boolean;
 }
 
 const languages = byId<HTMLSelectElement>("language");
@@ -31,7 +32,10 @@ const rawStream = new RawStream(byId("raw"), byId("raw-count"));
 const tap = wiretap(see, () => languages.value || "en");
 const timeline = new Timeline(byId("attempts"), () => void runNow());
 
+const many = new Many(byId("sessions"), tap);
+
 let run: Run | null = null;
+let starts = 0;
 let seen: StatusEvent | null = null;
 let phone: Phone;
 let refused = false; // the last start
@@ -50,10 +54,14 @@ function see(sight: Sight): void {
   }
 }
 
-/** Starts a scenario in a session of its own. */
+/** Starts a scenario in a session of its own: submits first, so that one stream follows the job from its start. */
 async function start(scenario: Scenario): Promise<void> {
+  const source = textToUse();
+  if (source === null) return;
   run?.subscription.close();
+  run = null;
   refused = broken = false;
+  const mine = ++starts;
   const now = performance.now();
   rawStream.clear(now);
   for (const button of document.querySelectorAll<HTMLButtonElement>("[data-scenario]")) {
@@ -63,22 +71,36 @@ async function start(scenario: Scenario): Promise<void> {
   setText(news, "");
   byId("facts").replaceChildren();
   const sessionId = `demo-${crypto.getRandomValues(new Uint32Array(1))[0]!.toString(36)}`;
-  const source = text.value.trim() || sampleOf(languages.value);
-  const mine: Run = { sessionId, scenario, source, cut: scenario.cut ? "armed" : "not", history: new History(now), subscription: subscribeSummaryStatus({ baseUrl: "", sessionId, fetch: tap }) };
-  follow(mine);
-  timeline.draw(mine.history);
-  phone.begin(source, mine.subscription);
-  phone.draw(mine.subscription.getSnapshot());
-  try {
-    await mine.subscription.submit({ input: { text: source }, simulate: scenario.simulate });
-    if (mine.cut === "armed") mine.cut = "due";
-  } catch (error) {
-    if (run !== mine) return;
-    refused = true;
-    const detail = error instanceof TidingsError ? (error.detail ?? "") : "";
-    setText(news, error instanceof TidingsError ? `The server did not take it. ${detail || error.message}` : "The server does not answer. Is it running?");
-    phone.refuse(detail);
-  }
+  const history = new History(now);
+  timeline.draw(history);
+  phone.begin(source, null);
+  phone.draw(initialStatus(sessionId));
+  const options = { baseUrl: "", sessionId, fetch: tap };
+  const error: unknown = await submit(options, { input: { text: source }, simulate: scenario.simulate }).then(() => null, (e: unknown) => e);
+  if (mine !== starts) return;
+  const subscription = subscribeSummaryStatus(options);
+  follow({ sessionId, scenario, source, cut: scenario.cut === true && error === null, history, subscription });
+  phone.follow(subscription);
+  if (error === null) return;
+  refused = true;
+  const detail = error instanceof TidingsError ? (error.detail ?? "") : "";
+  setText(news, error instanceof TidingsError ? `The server did not take it. ${detail || error.message}` : "The server does not answer. Is it running?");
+  phone.refuse(detail);
+}
+
+/** The text in the field; null, and a word about it, when it is empty. */
+function textToUse(): string | null {
+  const source = text.value.trim();
+  text.toggleAttribute("aria-invalid", source === "");
+  if (source !== "") return source;
+  setText(hint, "There is nothing to summarize. Write a text, or use the sample.");
+  text.focus();
+  return null;
+}
+
+/** On a small screen the phone is elsewhere than the button that was tapped. */
+function showPhone(): void {
+  if (matchMedia("(max-width: 46rem)").matches && text.value.trim() !== "") byId("screen").scrollIntoView({ block: "nearest" });
 }
 
 /** Draws what a subscription says from now on, as long as it is this run's. */
@@ -105,12 +127,12 @@ function take(mine: Run, e: StatusEvent): void {
   if (!refused) setText(news, newsOf(e, mine.history));
   if (e.name === "retrying" || e.name === "completed" || e.name === "error") void enrich(mine);
   if (e.name === "completed") void mine.subscription.document().then((d) => { if (run === mine) phone.hold(d); }, () => {});
-  if (e.name === "processing" && mine.cut === "due") void cut(mine);
+  if (e.name === "processing" && mine.cut) void cut(mine);
 }
 
 /** Cuts the open stream, at the server. */
 async function cut(mine: Run): Promise<void> {
-  mine.cut = "not";
+  mine.cut = false;
   await tap(`/dev/sessions/${mine.sessionId}/summary/streams`, { method: "DELETE" }).catch(() => {});
 }
 
@@ -188,6 +210,7 @@ async function speak(): Promise<void> {
   if (text.dataset["own"] !== "yes") text.value = sampleOf(language);
   text.lang = text.dataset["own"] === "yes" ? "" : languages.value;
   phone.speak(texts);
+  many.speak(texts);
   if (run?.subscription.getSnapshot().connection === "open") run.subscription.foreground();
 }
 
@@ -218,8 +241,16 @@ async function begin(): Promise<void> {
   languages.addEventListener("change", () => void speak());
   for (const button of document.querySelectorAll<HTMLButtonElement>("[data-scenario]")) {
     const scenario = scenarioOf(button.dataset["scenario"]!);
-    button.addEventListener("click", () => (scenario.cut ? kill() : void start(scenario)));
+    button.addEventListener("click", () => {
+      if (scenario.cut) kill();
+      else void start(scenario);
+      showPhone();
+    });
   }
+  byId("three").addEventListener("click", () => {
+    const source = textToUse();
+    if (source !== null) void many.start(source);
+  });
   setInterval(() => {
     timeline.tick();
     phone.tick();

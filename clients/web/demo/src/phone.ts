@@ -36,11 +36,17 @@ export class Phone {
   }
 
   /** Begins with another text. */
-  begin(source: string, subscription: StatusSubscription): void {
+  begin(source: string, subscription: StatusSubscription | null): void {
     this.#source = source;
     this.#subscription = subscription;
     this.#document = this.#refusal = null;
     this.#view = null;
+  }
+
+  /** Shows a subscription from now on. */
+  follow(subscription: StatusSubscription): void {
+    this.#subscription = subscription;
+    this.draw(subscription.getSnapshot());
   }
 
   /** The server did not take the text: `detail` is its word for people, or empty. */
@@ -113,7 +119,7 @@ export class Phone {
         const tick = () => {
           const ms = this.#subscription?.retryInMs() ?? null;
           countdown.hidden = s.phase !== "retrying" || ms === null || (s.event?.retryInMs ?? 0) < BLINK_MS;
-          if (ms !== null) setText(countdown, this.#seconds(secondsLeft(ms, plannedSeconds(s.event?.retryInMs ?? 0))));
+          if (ms !== null) setText(countdown, [this.#seconds(secondsLeft(ms, plannedSeconds(s.event?.retryInMs ?? 0))), tryOf(s)].join(" · "));
         };
         this.#tick = tick;
         tick();
@@ -197,4 +203,10 @@ function contentOf(document: Document | null): Readonly<Record<string, unknown>>
 function titleOf(document: Document | null): string {
   const title = contentOf(document)["title"];
   return typeof title === "string" ? title : "";
+}
+
+/** Which try comes, of how many: 2/4. */
+function tryOf(s: SummaryStatus): string {
+  const e = s.event;
+  return e?.layer === "call" ? `${e.nextCall}/${e.maxCalls}` : `${e?.nextAttempt}/${e?.maxAttempts}`;
 }

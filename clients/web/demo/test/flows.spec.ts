@@ -26,6 +26,7 @@ test("529 three times: both layers, a countdown, and run now", async ({ demo }) 
   await expect(demo.call(1, 3)).toContainText("529 overloaded");
   await expect(demo.attempts.first().locator(".pause.over")).toHaveCount(2);
   const left = async () => Number.parseInt((await demo.screen.locator(".countdown").textContent()) ?? "");
+  await expect(demo.screen.locator(".countdown")).toContainText("2/4");
   const first = await left();
   expect(first).toBeGreaterThan(20);
   expect(first).toBeLessThanOrEqual(30); // never above the plan
@@ -222,4 +223,41 @@ test("an attempt that is put back before its first call has not begun", async ({
   await demo.scenario("Kill the stream").click();
   await expect(demo.news).toContainText("no room");
   await expect(demo.attempts.nth(1)).toHaveClass(/ahead/);
+});
+
+test("one stream for a submission, and none for an empty field", async ({ demo, page }) => {
+  const streams: string[] = [];
+  page.on("request", (request) => { if (request.url().endsWith("/summary/status")) streams.push(request.url()); });
+  await demo.open();
+  await expect(demo.title()).toBeVisible();
+  expect(streams).toHaveLength(1);
+  await page.getByLabel("Text to summarize").fill("  ");
+  await demo.scenario("Answers").click();
+  await expect(page.locator("#hint")).toContainText("nothing to summarize");
+  await expect(page.getByLabel("Text to summarize")).toBeFocused();
+  await expect(demo.title()).toBeVisible(); // what was there stays
+  expect(streams).toHaveLength(1);
+});
+
+test("three sessions on one stream", async ({ demo, page }) => {
+  const streams: string[] = [];
+  page.on("request", (request) => { if (request.url().includes("/status/stream?")) streams.push(request.url()); });
+  await demo.open();
+  const texts = await demo.messages("en");
+  await page.getByRole("button", { name: "Start three" }).click();
+  const rows = page.locator("#sessions li");
+  await expect(rows).toHaveCount(3);
+  await expect(rows.nth(0)).toContainText(texts["status_completed"]!);
+  await expect(rows.nth(1)).toContainText(texts["status_completed"]!);
+  await expect(rows.nth(2)).toContainText(texts["status_error"]!);
+  expect(streams).toHaveLength(1);
+});
+
+test("on a phone's screen a tap on a fault shows the phone", async ({ demo, page }) => {
+  await page.setViewportSize({ width: 390, height: 844 });
+  await demo.open();
+  await expect(demo.title()).toBeVisible();
+  await demo.scenario("Timeout").click();
+  await expect(demo.screen.locator(".spinner")).toBeInViewport();
+  await expect(demo.later).toBeInViewport();
 });
