@@ -73,6 +73,11 @@ type payload struct {
 	Run   int    `json:"run"`
 }
 
+// forwardEvery is how often due tasks are moved to where workers take them. Asynq
+// cuts their times to whole seconds, so a task comes up to a second before its
+// time, and at most this much after it.
+const forwardEvery = 100 * time.Millisecond
+
 // Enqueue implements Queue.
 func (q *Asynq) Enqueue(ctx context.Context, t Task, at time.Time) error {
 	body, err := json.Marshal(payload{Topic: t.Topic.String(), JobID: t.JobID, Run: t.Run})
@@ -324,7 +329,7 @@ func (q *Asynq) Start(h Handler) error {
 	}
 	q.server = asynq.NewServerFromRedisClient(q.o.Client, asynq.Config{
 		Concurrency: q.o.Concurrency, Queues: weights,
-		TaskCheckInterval: q.o.Poll, DelayedTaskCheckInterval: 500 * time.Millisecond,
+		TaskCheckInterval: q.o.Poll, DelayedTaskCheckInterval: forwardEvery,
 		ShutdownTimeout: q.o.Grace, Logger: asynqLog{q.o.Log}, LogLevel: asynq.InfoLevel,
 		IsFailure: func(err error) bool {
 			var v verdictError

@@ -80,7 +80,7 @@ func TestI45_AfterACrash(t *testing.T) {
 			t.Fatalf("%d calls, told\n%s", m.Calls(), got)
 		}
 		lost := all[2]
-		if wait := lost.NextRetryAt.Sub(lost.At).Round(time.Second); wait != 30*time.Second {
+		if wait := lost.NextRetryAt.Sub(lost.At); wait != 30*time.Second {
 			t.Errorf("waits %s", wait)
 		}
 		if late := all[3].At.Sub(lost.NextRetryAt); late < 0 || late > time.Second {

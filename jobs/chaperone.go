@@ -30,13 +30,17 @@ func (o *Outside) Chaperone(drain context.Context, hub *events.Hub) Handler {
 			return Uncounted(time.Now().Add(busyPause), string(events.StorageFault))
 		}
 		defer sub.Close()
-		for arrived := true; ; arrived = false {
-			v, over := o.watch(ctx, t, arrived)
+		for arrived := true; ; {
+			v, over, wait := o.watch(ctx, t, arrived)
 			if over {
 				o.withdraw(context.WithoutCancel(ctx), t) // nobody may have taken it
 				return v
 			}
-			look, done := context.WithTimeout(ctx, chaperoneLook)
+			arrived = wait > 0
+			if !arrived {
+				wait = chaperoneLook
+			}
+			look, done := context.WithTimeout(ctx, wait)
 			_, err := sub.Next(look)
 			done()
 			if ctx.Err() != nil {
@@ -50,51 +54,54 @@ func (o *Outside) Chaperone(drain context.Context, hub *events.Hub) Handler {
 	}
 }
 
-// watch looks at the job once: over with a verdict, or still to be waited for.
-// arrived is set when the task has just come.
-func (o *Outside) watch(ctx context.Context, t Task, arrived bool) (v Verdict, over bool) {
+// watch looks at the job once: over with a verdict, or still to be waited for, and
+// for how long if the task came a little early. arrived is set when the task has
+// just come, or was early then.
+func (o *Outside) watch(ctx context.Context, t Task, arrived bool) (v Verdict, over bool, soon time.Duration) {
 	record, last, err := o.Store.look(ctx, t.Topic)
 	var now time.Time
 	if err == nil {
 		now, err = o.Store.now(ctx)
 	}
 	if err != nil {
-		return Verdict{}, false
+		return Verdict{}, false, 0
 	}
 	due := fromMS(max(number(record["next_retry"]), number(record["not_before"])))
 	wait := due.Sub(now)
 	switch {
 	case record["job"] != t.JobID || last.JobID != t.JobID || number(record["run"]) != int64(t.Run):
-		return Dropped(), true
+		return Dropped(), true, 0
 	case last.Status == events.Completed:
-		return Done(), true
+		return Done(), true, 0
 	case last.Status == events.Failed:
-		return Final(string(last.Outcome) + ": " + string(last.Reason)), true
+		return Final(string(last.Outcome) + ": " + string(last.Reason)), true, 0
 	case record["token"] != "": // claimed; the rescuer looks after a lost lease
-		return Verdict{}, false
+		return Verdict{}, false, 0
 	case due.IsZero() || wait <= 0:
 		o.offer(ctx, t, now)
-		return Verdict{}, false
+		return Verdict{}, false, 0
 	case !arrived:
-		return Again(time.Now().Add(wait), string(last.Reason)), true
-	case wait <= 2*time.Second || number(record["hint"]) > now.UnixMilli() || number(record["not_before"]) > now.UnixMilli():
-		return Uncounted(time.Now().Add(wait), "early"), true
+		return Again(time.Now().Add(wait), string(last.Reason)), true, 0
+	case wait <= early:
+		return Verdict{}, false, wait // the queue cuts times to whole seconds
+	case number(record["hint"]) > now.UnixMilli() || number(record["not_before"]) > now.UnixMilli():
+		return Uncounted(time.Now().Add(wait), "early"), true, 0
 	}
 	// Somebody ran the task before its planned time: it is the operator's to
 	// shorten, and it is told. A queue that brings it back by itself shortens
 	// nothing.
 	ran, err := o.Queue.Ran(ctx, t, time.Now().Add(wait))
 	if err != nil {
-		return Uncounted(time.Now().Add(busyPause), string(events.StorageFault)), true
+		return Uncounted(time.Now().Add(busyPause), string(events.StorageFault)), true, 0
 	}
 	if !ran {
-		return Uncounted(time.Now().Add(wait), "early"), true
+		return Uncounted(time.Now().Add(wait), "early"), true, 0
 	}
 	_, _, err = o.Store.run(ctx, "rescue", t.Topic, args{"job": t.JobID, "seq": strconv.FormatInt(last.Seq, 10), "action": "adopt"}, nil)
 	if err == nil {
 		o.offer(ctx, t, now)
 	}
-	return Verdict{}, false
+	return Verdict{}, false, 0
 }
 
 // offer lets outside workers claim the task's job. Repeating it changes nothing.
@@ -166,15 +173,24 @@ func (o *Outside) stopped(ctx context.Context, worker string, t Task, token stri
 	if off.Verdict == gate.Go {
 		return false, nil
 	}
+	return true, o.endUnsent(ctx, worker, t, token, got.Attempt, events.OutcomeRetriesExhausted, events.Reason(off.Reason))
+}
+
+// endUnsent ends a claimed job of which no worker hears any more.
+func (o *Outside) endUnsent(ctx context.Context, worker string, t Task, token string, attempt int, outcome events.Outcome, reason events.Reason) error {
 	s, now := o.Settings, time.Now().UTC()
-	end, _, err := o.Store.run(ctx, "settle", t.Topic, args{"job": t.JobID, "token": token, "kind": "error",
-		"lines": []string{ledgerLine{Attempt: &AttemptLine{Attempt: got.Attempt, Run: t.Run, Worker: worker, StartedAt: now, EndedAt: now,
-			Status: hole, Reason: hole}}.text()},
-		"outcome": string(events.OutcomeRetriesExhausted), "reason": string(off.Reason), "can_retry": true,
-		"save_ms": ms(s.Saving), "input_ms": ms(s.InputRetention)}, nil)
-	if err != nil || end.Code != "ok" {
-		return true, err
+	got, err := repeat(ctx, func() (answer, error) {
+		got, _, err := o.Store.run(ctx, "settle", t.Topic, args{"job": t.JobID, "token": token, "kind": "error",
+			"lines": []string{ledgerLine{Attempt: &AttemptLine{Attempt: attempt, Run: t.Run, Worker: worker, StartedAt: now, EndedAt: now,
+				Status: hole, Reason: hole}}.text()},
+			"outcome": string(outcome), "reason": string(reason), "can_retry": true,
+			"save_ms": ms(s.Saving), "input_ms": ms(s.InputRetention)}, nil)
+		return got, err
+	})
+	if err != nil || got.Code != "ok" {
+		return err
 	}
-	o.Metrics.ended(t.JobID, t.Topic.Workload, events.Outcome(end.Outcome), events.Reason(end.Reason))
-	return true, o.Store.leave(ctx, t.Topic, t.JobID, s.InputRetention, 0)
+	o.Metrics.attempt(t.Topic.Workload, got.Status)
+	o.ending().Ended(ctx, got.end(t.Topic, t.JobID))
+	return nil
 }

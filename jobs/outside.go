@@ -208,6 +208,10 @@ func (o *Outside) Claim(ctx context.Context, worker string, workloads []string, 
 	}
 }
 
+func (o *Outside) ending() Ending {
+	return Ending{Store: o.Store, Keep: o.Settings.InputRetention, Metrics: o.Metrics, Log: o.Log}
+}
+
 func offersKey(workload string) string { return "tidings:{outside/" + workload + "}:offers" }
 
 // take claims the oldest offer that can still be claimed.
@@ -260,8 +264,8 @@ func (o *Outside) claim(ctx context.Context, worker string, t Task) (*Assignment
 		return nil, err
 	}
 	if got.Ended == "1" {
-		o.Metrics.ended(t.JobID, wl.Name, events.Outcome(got.Outcome), events.Reason(got.Reason))
-		return nil, o.Store.leave(ctx, t.Topic, t.JobID, s.InputRetention, 0)
+		o.ending().Ended(ctx, got.end(t.Topic, t.JobID))
+		return nil, nil
 	}
 	if got.Code != "claimed" {
 		return nil, nil
@@ -275,14 +279,18 @@ func (o *Outside) claim(ctx context.Context, worker string, t Task) (*Assignment
 	}
 	// Its calls are not ours to count; the attempt stands for one, so that the
 	// allowance bounds it as well.
-	res, _, err := o.Store.run(ctx, "reserve", t.Topic, args{"job": t.JobID, "token": token, "call": 1}, nil)
+	res, err := repeat(ctx, func() (answer, error) {
+		res, _, err := o.Store.run(ctx, "reserve", t.Topic, args{"job": t.JobID, "token": token, "call": 1}, nil)
+		return res, err
+	})
 	if err != nil {
 		return nil, err
 	}
+	if outcome, reason := (refusedCall{res.Code}).end(); outcome != "" {
+		return nil, o.endUnsent(ctx, worker, t, token, got.Attempt, outcome, reason)
+	}
 	if res.Code != "ok" {
-		_, _, err := o.Store.run(ctx, "settle", t.Topic, args{"job": t.JobID, "token": token, "kind": "retrying",
-			"save_ms": ms(s.Saving), "input_ms": ms(s.InputRetention)}, nil)
-		return nil, err
+		return nil, nil // lost
 	}
 	if got.Attempt == 1 {
 		o.Metrics.claimed(t.JobID, wl.Name, s.DeadlineFor(wl.Long)-time.Duration(got.Deadline-got.Now)*time.Millisecond)
@@ -431,19 +439,10 @@ func (o *Outside) settle(ctx context.Context, topic events.Topic, r Report, a ar
 	}
 	status := events.Status(got.Status)
 	if status.Terminal() {
-		keep := s.InputRetention
-		if status == events.Completed {
-			keep = 0
-		}
-		if err := o.Store.leave(ctx, topic, r.JobID, keep, 0); err != nil {
-			o.Log.WarnContext(ctx, "a job stays in the index until the rescuer drops it", "job", r.JobID, "error", err)
-		}
+		o.ending().Ended(ctx, got.end(topic, r.JobID))
 	}
 	if got.Replay == "" { // a repeat counts nothing (S2-41)
 		o.Metrics.attempt(topic.Workload, got.Status)
-		if status.Terminal() {
-			o.Metrics.ended(r.JobID, topic.Workload, events.Outcome(got.Outcome), events.Reason(got.Reason))
-		}
 		o.Log.InfoContext(ctx, "attempt ended outside", "job", r.JobID, "workload", topic.Workload, "attempt", r.Attempt,
 			"worker", r.Worker, "status", got.Status, "outcome", got.Outcome, "reason", got.Reason)
 	}

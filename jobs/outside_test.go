@@ -431,6 +431,83 @@ func TestS2_37_TheLastAttemptEndsTheJob(t *testing.T) {
 	}
 }
 
+// before does something right before a script is sent, once.
+type before struct {
+	hash string
+	do   func()
+}
+
+func (b *before) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (b *before) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (b *before) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if a := cmd.Args(); len(a) > 1 && a[1] == b.hash && b.do != nil {
+			do := b.do
+			b.do = nil
+			do()
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// An outside claim whose call may no longer be made ends its job, and says so.
+func TestAnOutsideClaimThatMayNotCallEndsItsJob(t *testing.T) {
+	for _, tt := range []struct {
+		field, value string
+		outcome      events.Outcome
+		reason       events.Reason
+	}{
+		{"deadline", "1000", events.OutcomeDeadlineExceeded, events.DeadlinePassed},
+		{"allowance", "0", events.OutcomeRetriesExhausted, events.CallAllowance},
+	} {
+		t.Run(tt.field, func(t *testing.T) {
+			a := newAnnex(t, nil)
+			a.client.AddHook(&before{a.store.Hash("reserve"), func() {
+				if err := a.client.HSet(a.Context(), a.topic.Key("job"), tt.field, tt.value).Err(); err != nil {
+					a.Error(err)
+				}
+			}})
+			a.submit()
+			if got, err := a.outside.Claim(t.Context(), "w1", []string{"summary"}, 2*time.Second); got != nil || err != nil {
+				t.Fatalf("claimed %+v, %v", got, err)
+			}
+			if l := a.last(); l.Outcome != tt.outcome || l.Reason != tt.reason || !l.CanRetry {
+				t.Errorf("told %+v", l)
+			}
+			if ledger, err := a.service.Attempts(t.Context(), a.topic); err != nil || len(ledger.Attempts) != 1 || ledger.Attempts[0].Reason != tt.reason {
+				t.Errorf("ledger %+v %v", ledger, err)
+			}
+			if open, _, err := jobs.Counted(t.Context(), a.client); open != 0 || err != nil {
+				t.Errorf("%d open, %v", open, err)
+			}
+		})
+	}
+}
+
+// A job whose input is gone ends at an outside claim, and nothing of it is counted any more.
+func TestAnOutsideClaimWithoutAnInputLeavesNothing(t *testing.T) {
+	a := newAnnex(t, nil)
+	a.client.AddHook(&before{a.store.Hash("claim"), func() {
+		if err := a.client.Del(a.Context(), a.topic.Key("input")).Err(); err != nil {
+			a.Error(err)
+		}
+	}})
+	a.submit()
+	if got, err := a.outside.Claim(t.Context(), "w1", []string{"summary"}, 2*time.Second); got != nil || err != nil {
+		t.Fatalf("claimed %+v, %v", got, err)
+	}
+	if l := a.last(); l.Outcome != events.OutcomeFailed || l.Reason != events.StorageFault {
+		t.Errorf("told %+v", l)
+	}
+	if open, bytes, err := jobs.Counted(t.Context(), a.client); open != 0 || bytes != 0 || err != nil {
+		t.Errorf("%d open with %d bytes, %v", open, bytes, err)
+	}
+}
+
 // TestNobodyIsOfferedWhatHasEnded: without workers, offers do not pile up.
 func TestNobodyIsOfferedWhatHasEnded(t *testing.T) {
 	a := newAnnex(t, nil)

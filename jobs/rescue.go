@@ -186,13 +186,9 @@ func (r *Rescuer) carryOut(ctx context.Context, e *entry, cure remedy) error {
 	case cure.action == "wake":
 		return r.Queue.RunNow(ctx, t)
 	case got.Status == string(events.Failed):
-		if got.Outcome == string(events.OutcomeUnknown) {
-			if err := r.Store.findable(ctx, t.Topic, t.JobID); err != nil {
-				return err
-			}
-		}
-		r.Metrics.ended(t.JobID, t.Topic.Workload, events.Outcome(got.Outcome), events.Reason(got.Reason))
-		return r.Store.leave(ctx, t.Topic, t.JobID, r.Settings.InputRetention, 0)
+		ending := Ending{Store: r.Store, Keep: r.Settings.InputRetention, Metrics: r.Metrics, Log: r.Log}
+		ending.Ended(ctx, got.end(t.Topic, t.JobID))
+		return nil
 	case cure.action == "enqueue" && f.old != "":
 		// The crash came before the failed job's input could be taken off the count.
 		if err := r.Store.leave(ctx, t.Topic, f.old, 0, 0); err != nil {

@@ -134,8 +134,7 @@ func (s *Service) Submit(ctx context.Context, r Submit) (Accepted, error) {
 		s.Metrics.admitted(job, w.Name, false)
 		if got.Replaced != "" {
 			s.discard(ctx, Task{Topic: r.Topic, JobID: got.Replaced, Run: got.Run, Queue: queueOf(got.Queue, w)})
-			s.leave(ctx, r.Topic, got.Replaced, 0)
-			s.Metrics.ended(got.Replaced, w.Name, events.OutcomeFailed, events.Cancelled)
+			s.ending().Ended(ctx, end{topic: r.Topic, job: got.Replaced, outcome: events.OutcomeFailed, reason: events.Cancelled})
 		}
 		if got.Old != "" {
 			s.leave(ctx, r.Topic, got.Old, 0) // its input has made way for the new one
@@ -278,8 +277,7 @@ func (s *Service) Cancel(ctx context.Context, topic events.Topic) (Accepted, err
 	case got.Code == "cancelled":
 		w, _ := WorkloadNamed(topic.Workload)
 		s.discard(ctx, Task{Topic: topic, JobID: got.JobID, Run: got.Run, Queue: queueOf(got.Queue, w)})
-		s.leave(ctx, topic, got.JobID, 0)
-		s.Metrics.ended(got.JobID, topic.Workload, events.OutcomeFailed, events.Cancelled)
+		s.ending().Ended(ctx, end{topic: topic, job: got.JobID, outcome: events.OutcomeFailed, reason: events.Cancelled})
 		s.Log.InfoContext(ctx, "job cancelled", "job", got.JobID, "workload", topic.Workload)
 	}
 	return Accepted{JobID: got.JobID, Status: events.Status(got.Status), Unreplicated: got.unreplicated}, nil
@@ -299,6 +297,10 @@ func (s *Service) Document(ctx context.Context, topic events.Topic) (Document, e
 // job is known.
 func (s *Service) Attempts(ctx context.Context, topic events.Topic) (Ledger, error) {
 	return s.Store.ledger(ctx, topic)
+}
+
+func (s *Service) ending() Ending {
+	return Ending{Store: s.Store, Keep: s.Settings.InputRetention, Metrics: s.Metrics, Log: s.Log}
 }
 
 // leave is best effort: what stays in the index is dropped by the rescuer.

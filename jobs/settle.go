@@ -53,12 +53,10 @@ func (a *attempt) settle(ctx context.Context, res model.Response, err, cause err
 func (a *attempt) carryOut(ctx context.Context, got answer) Verdict {
 	switch events.Status(got.Status) {
 	case events.Completed:
-		a.w.Metrics.ended(a.t.JobID, a.wl.Name, events.OutcomeCompleted, "")
-		a.w.leave(ctx, a.t, 0, got.worked())
+		a.w.ending().Ended(ctx, got.end(a.t.Topic, a.t.JobID))
 		return Done()
 	case events.Failed:
-		a.w.Metrics.ended(a.t.JobID, a.wl.Name, events.Outcome(got.Outcome), events.Reason(got.Reason))
-		a.w.leave(ctx, a.t, a.w.Settings.InputRetention, got.worked())
+		a.w.ending().Ended(ctx, got.end(a.t.Topic, a.t.JobID))
 		return Final(got.Outcome + ": " + got.Reason)
 	}
 	// Redis's clock made the time; the queue's is this process's.
@@ -100,12 +98,10 @@ func (a *attempt) settlement(res model.Response, err, cause error) (args, []byte
 		// Another process goes on, but not before this one would have.
 		return args{"kind": "queued", "reason": string(events.Draining), "wait_ms": max(0, ms(time.Until(a.next)))}, nil
 	case errors.As(err, &refused):
-		if refused.code == "deadline" {
-			return a.end(events.OutcomeDeadlineExceeded, events.DeadlinePassed, true), nil
-		}
+		outcome, reason := refused.end()
 		// What not even one call may cost, another job with the same input may not.
 		able := refused.code != "cost" || a.claim.Calls > 0 || a.made > 0
-		return a.end(events.OutcomeRetriesExhausted, events.CallAllowance, able), nil
+		return a.end(outcome, reason, able), nil
 	case errors.As(err, &closed):
 		return a.turnedAway(closed), nil
 	case errors.As(err, &late):

@@ -27,6 +27,18 @@ type refusedCall struct{ code string }
 
 func (e refusedCall) Error() string { return "jobs: no further call: " + e.code }
 
+// end is how the job ends that may make no further call; empty when it may, or
+// when that is no longer for this claim to say.
+func (e refusedCall) end() (events.Outcome, events.Reason) {
+	switch e.code {
+	case "deadline":
+		return events.OutcomeDeadlineExceeded, events.DeadlinePassed
+	case "exhausted", "cost":
+		return events.OutcomeRetriesExhausted, events.CallAllowance
+	}
+	return "", ""
+}
+
 // gateClosed is the gate's refusal of a call.
 type gateClosed struct{ gate.Answer }
 
@@ -209,17 +221,7 @@ func (w *Worker) Attempt(ctx context.Context, t Task) Verdict {
 		}
 		// ended, stale or gone: this task does not speak for its job any more.
 		if got.Ended == "1" {
-			w.Metrics.ended(t.JobID, wl.Name, events.Outcome(got.Outcome), events.Reason(got.Reason))
-			keep := w.Settings.InputRetention
-			switch events.Outcome(got.Outcome) {
-			case events.OutcomeFailed: // it was the input that was missing
-				keep = 0
-			case events.OutcomeUnknown: // an operator will ask for it by its id
-				if err := w.Store.findable(ctx, t.Topic, t.JobID); err != nil {
-					w.Log.ErrorContext(ctx, "a job of unknown outcome cannot be resolved by its id", "job", t.JobID, "error", err)
-				}
-			}
-			w.leave(ctx, t, keep, got.worked())
+			w.ending().Ended(ctx, got.end(t.Topic, t.JobID))
 			return Final(got.Outcome + ": " + got.Reason)
 		}
 		w.Log.InfoContext(ctx, "a task was dropped", "job", t.JobID, "run", t.Run, "because", got.Code)
@@ -308,8 +310,6 @@ func (w *Worker) renew(work context.Context, t Task, token string, cancel contex
 	}
 }
 
-func (w *Worker) leave(ctx context.Context, t Task, keep, worked time.Duration) {
-	if err := w.Store.leave(ctx, t.Topic, t.JobID, keep, worked); err != nil {
-		w.Log.WarnContext(ctx, "a job stays in the index until the rescuer drops it", "job", t.JobID, "error", err)
-	}
+func (w *Worker) ending() Ending {
+	return Ending{Store: w.Store, Keep: w.Settings.InputRetention, Metrics: w.Metrics, Log: w.Log}
 }

@@ -167,8 +167,8 @@ func (r *renderer) retrying(head headJSON, t events.Transition, now time.Time, f
 }
 
 // countdown is what is left of a wait in seconds, rounded up so that it never
-// says 0 too early, but not above the wait that was planned: that ends at the
-// nearest whole second, so that 30 s may be 30.4 and must not read 31.
+// says 0 too early, but not above the wait that was planned: one with a
+// fraction of a second, by a provider's hint or a jitter, is said to the nearest.
 func countdown(left, whole time.Duration) int {
 	planned := int(whole.Round(time.Second) / time.Second)
 	return min(wholeSeconds(left), max(1, planned))

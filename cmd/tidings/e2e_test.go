@@ -148,8 +148,12 @@ func lookAt(t *testing.T, frames []frame) {
 			if err != nil {
 				t.Errorf("%v: %v", f, err)
 			}
-			if f.data["layer"] == "queue" && at.Nanosecond() != 0 {
-				t.Errorf("%v: next_retry_at %s is no whole second", f, at)
+			told, err := time.Parse(time.RFC3339Nano, fmt.Sprint(f.data["at"]))
+			if err != nil {
+				t.Errorf("%v: %v", f, err)
+			}
+			if wait := at.Sub(told); f.data["layer"] == "queue" && wait%time.Second != 0 {
+				t.Errorf("%v: waits %s, and the plan has whole seconds", f, wait)
 			}
 		}
 	}

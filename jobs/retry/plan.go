@@ -66,7 +66,7 @@ func delays(plan string, words ...string) ([]time.Duration, error) {
 }
 
 // Delay is the wait before retry n, from 1: after the first failed attempt n is
-// 1. Smaller n count as 1. The queue stores whole seconds and rounds up.
+// 1. Smaller n count as 1.
 func (p Plan) Delay(n int) time.Duration {
 	n = max(n, 1)
 	if len(p.steps) == 0 {

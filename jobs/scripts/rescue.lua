@@ -32,8 +32,7 @@ if a.action == 'lost' then
   if redis.call('HGET', DOC, 'job') == r.job then return finished('outcome_unknown', 'storage', false) end
   if num(r.attempts) >= num(r.max_attempts) then return finished('retries_exhausted', 'attempts', true) end
   if num(r.calls) >= num(r.allowance) then return finished('retries_exhausted', 'call_allowance', true) end
-  local at = math.floor((now + a.delay_ms + 500) / 1000) * 1000
-  if at <= now then at = math.floor(now / 1000) * 1000 + 1000 end
+  local at = now + a.delay_ms
   if at >= num(r.deadline) - a.save_ms then return finished('deadline_exceeded', 'deadline', true) end
   publish(r, {status = 'retrying', layer = 'queue', next_attempt = num(r.attempts) + 1, next_retry = at,
     reason = 'worker_lost'})

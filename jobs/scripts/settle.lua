@@ -107,10 +107,7 @@ if a.kind == 'retrying' then
   if r.cap and a.worst and num(a.spent) + a.worst > num(r.cap) then
     return fail('retries_exhausted', 'call_allowance', true, nil)
   end
-  -- The plan's time is the nearest whole second, a provider's hint is never shortened.
-  local at = math.floor((now + a.delay_ms + 500) / 1000) * 1000
-  if at <= now then at = math.floor(now / 1000) * 1000 + 1000 end
-  at = math.max(at, hint)
+  local at = math.max(now + a.delay_ms, hint)
   if at >= num(r.deadline) - a.save_ms then return fail('deadline_exceeded', 'deadline', true, nil) end
   publish(r, {status = 'retrying', layer = 'queue', next_attempt = num(r.attempts) + 1, next_retry = at,
     reason = a.reason})
