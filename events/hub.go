@@ -130,7 +130,7 @@ func (h *Hub) Run(ctx context.Context) error {
 	if again {
 		return errors.New("events: a hub runs once")
 	}
-	defer close(h.ended)
+	defer h.finished()
 	ctx, cancel := context.WithCancel(ctx)
 	var loops sync.WaitGroup
 	defer loops.Wait()
@@ -157,6 +157,18 @@ func (h *Hub) Run(ctx context.Context) error {
 			return fmt.Errorf("events: live connection: %w", err)
 		}
 		h.take(s)
+	}
+}
+
+// finished tells everybody that nothing more will come.
+func (h *Hub) finished() {
+	close(h.ended)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, w := range h.topics {
+		for _, r := range w.readers {
+			r.sub.waker.Wake()
+		}
 	}
 }
 

@@ -18,6 +18,8 @@ type Event struct {
 	// Live: it came after the subscription had caught up. What is not live
 	// is the current state, or a replay of what was missed.
 	Live bool
+	// Shared: others follow the topic too, and get the same.
+	Shared bool
 	// Newest: nothing newer was known when it was handed out. A terminal
 	// status in the middle of a replay does not have it.
 	Newest bool
@@ -166,6 +168,7 @@ func (s *Subscription) Take() (Event, bool, error) {
 		Idle:       next.t.Seq == 0,
 		Reset:      next.reset,
 		Live:       next.live,
+		Shared:     len(r.watch.readers) > 1,
 		Newest:     len(r.queue) == 0 && !r.behind,
 	}, true, nil
 }
@@ -176,6 +179,16 @@ func (s *Subscription) Ended() bool {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
 	return !slices.ContainsFunc(s.readers, func(r reader) bool { return !r.ended })
+}
+
+// Follows tells whether the subscription is to a topic.
+func (s *Subscription) Follows(topic Topic) bool {
+	for i := range s.readers {
+		if s.readers[i].watch.topic == topic {
+			return true
+		}
+	}
+	return false
 }
 
 // Close ends the subscription and what Next waits for. Twice does no harm.

@@ -269,7 +269,7 @@ func TestI42_AStreamEndsWithItsToken(t *testing.T) {
 			t.Errorf("without a reason: %q", r.raw.String())
 		}
 		synctest.Wait()
-		if n := len(h.streams.open); n != 0 {
+		if n := h.openNow(); n != 0 {
 			t.Errorf("%d streams are still registered", n)
 		}
 	}, withJWT(JWT{Secret: secret()}))

@@ -1,9 +1,7 @@
 package server
 
 import (
-	"context"
 	"strconv"
-	"time"
 
 	"github.com/tidings/tidings/events"
 	"github.com/tidings/tidings/locales"
@@ -19,31 +17,24 @@ type feed struct {
 	from   cursor // the client's place; of many topics the newest sent
 	many   bool   // topics: ids are the place of them all
 	follow bool   // go on after terminal events
-	sent   int    // events that the response has taken
 }
 
-// frame is one event, ready to be written.
-type frame struct {
-	id    string // "" for none
-	event string
-	data  []byte // one line
-	last  bool   // nothing comes after it
-	live  bool
-	at    time.Time
-}
-
-// next waits for the next frame. It fails with ctx, or when the hub has
-// ended.
-func (f *feed) next(ctx context.Context) (frame, error) {
-	e, err := f.sub.Next(ctx)
+// next implements source.
+func (f *feed) next() (frame, bool, error) {
+	e, ok, err := f.sub.Take()
 	// The end of a job that its own submitter replaced is nobody's end: the next
 	// transition is the new job's (docs/decisions/0003).
-	for err == nil && e.ReplacedBy != "" && (!f.follow || f.many) {
-		e, err = f.sub.Next(ctx)
+	for ok && e.ReplacedBy != "" && (!f.follow || f.many) {
+		e, ok, err = f.sub.Take()
 	}
-	if err != nil {
-		return frame{}, err
+	if !ok || err != nil {
+		return frame{}, false, err
 	}
+	fr, err := f.frame(e)
+	return fr, err == nil, err
+}
+
+func (f *feed) frame(e events.Event) (frame, error) {
 	form := form{lang: f.lang, reset: e.Reset}
 	if e.Idle {
 		data, err := f.render.idle(e.Topic, form)
@@ -51,7 +42,8 @@ func (f *feed) next(ctx context.Context) (frame, error) {
 	}
 	make := func() ([]byte, error) { return f.render.event(e.Topic, e.Transition, form) }
 	var data []byte
-	if e.Live && !e.Reset {
+	var err error
+	if e.Live && !e.Reset && e.Shared {
 		data, err = f.render.live.data(frameKey{e.Topic, e.Seq, form.lang}, make)
 	} else {
 		data, err = make()
@@ -78,9 +70,12 @@ func (f *feed) place() string {
 	return strconv.FormatInt(f.from.seq, 10)
 }
 
-// took is told of each frame that the response has taken.
+func (f *feed) follows(topic events.Topic) bool { return f.sub.Follows(topic) }
+
+func (f *feed) close() { f.sub.Close() }
+
+// took implements source.
 func (f *feed) took(fr frame) {
-	f.sent++
 	f.count.sent.WithLabelValues(fr.event).Inc()
 	if fr.live {
 		f.count.delivery.Observe(max(f.render.now().Sub(fr.at), 0).Seconds())

@@ -109,6 +109,13 @@ func dialer(api, ops net.Listener) func(context.Context, string, string) (net.Co
 	}
 }
 
+// openNow is how many streams are registered.
+func (h *house) openNow() int {
+	h.streams.mu.Lock()
+	defer h.streams.mu.Unlock()
+	return len(h.streams.open)
+}
+
 // answer is a whole response.
 type answer struct {
 	status int

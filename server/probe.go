@@ -1,10 +1,8 @@
 package server
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
@@ -12,6 +10,8 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"golang.org/x/time/rate"
+
+	"github.com/tidings/tidings/events"
 )
 
 // A probe is a stream about the way it takes: paced events, each with the time
@@ -71,8 +71,10 @@ type probe struct {
 	headers   map[string]string
 
 	started time.Time
-	due     time.Time // of the next event
-	n       int       // of the last event, from 1
+	due     time.Time   // of the next event
+	timer   *time.Timer // wakes the line then
+	n       int         // of the last event, from 1
+	release func()      // gives the place back; once
 }
 
 // received is what arrived of the request. Of a token it says that there was
@@ -121,25 +123,16 @@ func (s *Server) probeStream(c *gin.Context) {
 		s.fail(c, err)
 		return
 	}
-	defer release()
-	st, err := s.streams.admit(c.Request.Context(), Identity{}, nil)
-	if err != nil {
-		s.fail(c, err)
-		return
+	s.openStream(c, func(l line) (source, error) {
+		p.started = time.Now()
+		p.due = p.started
+		p.timer = time.AfterFunc(maxProbeQuiet, l.Wake)
+		p.release = release
+		return p, nil
+	})
+	if p.timer == nil { // it was refused
+		release()
 	}
-	defer st.release()
-	k := callOf(c)
-	k.taken = true
-	var written int64
-	defer func() {
-		st.end(&ending{why: endFault}) // a no-op unless a panic got here first
-		why := st.why().why
-		s.metrics.ended.WithLabelValues(why).Inc()
-		s.finish(k, http.StatusOK, written, slog.String("end", why), slog.Int("events", p.n))
-	}()
-	p.started = time.Now()
-	p.due = p.started
-	written = s.emitter.emit(raw(c.Writer), c.Request, st, p)
 }
 
 // newProbe reads what is asked for and what has arrived.
@@ -200,14 +193,13 @@ func (p *probe) of() int {
 	return p.events
 }
 
-// next implements source: it waits until the next event is due.
-func (p *probe) next(ctx context.Context) (frame, error) {
-	select {
-	case <-time.After(time.Until(p.due)):
-	case <-ctx.Done():
-		return frame{}, ctx.Err()
-	}
+// next implements source: an event, if one is due.
+func (p *probe) next() (frame, bool, error) {
 	now := time.Now()
+	if wait := p.due.Sub(now); wait > 0 {
+		p.timer.Reset(wait)
+		return frame{}, false, nil
+	}
 	p.n++
 	data := probeJSON{N: p.n, Of: p.of(), SentMS: now.Sub(p.started).Milliseconds(), ServerTime: stamp{now}}
 	if p.n == 1 {
@@ -219,8 +211,17 @@ func (p *probe) next(ctx context.Context) (frame, error) {
 		p.due = now.Add(p.quiet)
 	}
 	b, err := json.Marshal(data)
-	return frame{id: strconv.Itoa(p.n), event: "probe", data: b, last: p.n == p.of()}, err
+	return frame{id: strconv.Itoa(p.n), event: "probe", data: b, last: p.n == p.of()}, err == nil, err
 }
 
 // took implements source. Probes are no events of a job and not counted as such.
 func (p *probe) took(frame) {}
+
+// follows implements source.
+func (p *probe) follows(events.Topic) bool { return false }
+
+// close implements source.
+func (p *probe) close() {
+	p.timer.Stop()
+	p.release()
+}

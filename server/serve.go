@@ -64,6 +64,7 @@ func (s *Server) Serve(ctx context.Context, api, ops net.Listener) error {
 	case err = <-failed:
 	}
 	s.closed()
+	s.parking.stop()
 	for _, hs := range servers {
 		err = errors.Join(err, s.shutdown(base, hs))
 		kill()
@@ -107,6 +108,7 @@ func (s *Server) httpServer(base context.Context, h http.Handler, answer time.Du
 		WriteTimeout:      answer,
 		MaxHeaderBytes:    headerBytes,
 		BaseContext:       func(net.Listener) context.Context { return base },
+		ConnContext:       remembering,
 		ErrorLog:          log.New(quietLog{s.log}, "", 0),
 	}
 }

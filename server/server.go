@@ -15,7 +15,9 @@
 //	stream.go      the registry of open streams and the reasons they end
 //	feed.go        a subscription, rendered: the frames of one stream
 //	probe.go       a stream about the way it takes
-//	sse.go         frames to bytes; the only file that knows r3labs/sse
+//	wire.go        frames to bytes
+//	sse.go         a stream within its request's handler; the only file that knows r3labs/sse
+//	parked*.go     a stream on a connection taken over from net/http
 //	render.go      a transition as JSON, in the reader's language
 //	texts.go       messages and locales
 //	bodies.go      how long a body may take, and where there is none
@@ -36,16 +38,22 @@
 // # A stream's life
 //
 // status.go finds out whom the caller speaks for and where to resume, takes an
-// entry in the registry, subscribes, and gives both to sse.go. From then on the
-// entry's context is the stream's life: whoever wants the stream to end cancels
-// it with the reason (an ending). Everything a stream holds, its place under
+// entry in the registry, subscribes, and opens the stream's line: its way to the
+// reader. The entry is the stream's life: whoever wants the stream to end tells
+// its line the reason (an ending). Everything a stream holds, its place under
 // the limits, its log line and its metrics, is released when the entry is, and
-// by nothing else: no middleware waits for the handler to return, because a
-// stream may outlive its handler once connections are handed away.
+// by nothing else: no middleware waits for the handler to return, because the
+// stream outlives it.
 //
-// Nobody waits for a slow reader. A stream has one frame in flight; what comes
-// meanwhile waits in the hub's bounded subscription, and a frame that is not
-// taken within WriteTimeout ends the stream. The client resumes from its cursor.
+// On HTTP/1.1 without TLS, which is what proxies speak to us, the line is parked:
+// the connection is taken over, the handler returns, and what stays is a socket,
+// a place in the log and a language. All other requests are served by their
+// handlers.
+//
+// Nobody waits for a slow reader. What its socket does not take at once waits,
+// bounded, and what comes meanwhile waits in the hub's bounded subscription; a
+// frame that is not taken within WriteTimeout ends the stream. The client
+// resumes from its cursor.
 package server
 
 import (
@@ -140,6 +148,7 @@ type Server struct {
 	streams *streams
 	probes  *probes
 	emitter *emitter
+	parking *parking
 	texts   *textBook
 	ready   *readiness
 	guesses *guesses
@@ -203,10 +212,11 @@ func New(o Options) (*Server, error) {
 		s.log.Warn("not all streams fit into the limit of open files: raise it, or lower TIDINGS_STREAM_LIMIT",
 			"open_files", o.Files, "connections", limit, "stream_limit", o.StreamLimit)
 	}
-	s.streams = newStreams(o.StreamLimit, o.OwnerStreamLimit, o.MaxAge, s.metrics)
+	s.streams = newStreams(o.StreamLimit, o.OwnerStreamLimit, o.MaxAge, s.metrics, s.streamEnded)
 	s.probes = newProbes()
 	s.guesses = newGuesses()
 	s.emitter = newEmitter(o.Logger, o.Heartbeat, o.WriteTimeout)
+	s.parking = newParking(o.Logger, o.Heartbeat, o.WriteTimeout)
 	s.ready = &readiness{probe: o.Hub.Probe, draining: s.streams.draining}
 	gin.SetMode(gin.ReleaseMode) // gin's own global: keeps it from printing routes to stdout
 	if s.api, err = s.routes(); err != nil {

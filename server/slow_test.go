@@ -134,7 +134,7 @@ func TestHTTP2WithoutTLS(t *testing.T) {
 			h.happenAll(t, summary(session), job(id, queued(), processing(1, 1), completed(1))...)
 			if i%100 == 0 {
 				synctest.Wait()
-				if len(h.streams.open) == 0 {
+				if h.openNow() == 0 {
 					break
 				}
 			}

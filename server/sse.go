@@ -4,47 +4,21 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
 	"runtime/debug"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/gin-gonic/gin"
 	"github.com/r3labs/sse/v2"
 )
 
-// No blank line follows what is no event: some readers would make an empty one
-// of a block that has only a retry or a comment. The next event's block takes
-// these lines in.
-const (
-	preamble  = "retry: 2000\n" // a stream's first bytes
-	heartbeat = "alive"         // as a comment: it is no event and has no id
-)
-
-// padding is a comment for readers that hold back the first 512 bytes. Apple's
-// URLSession does, whatever the headers say, and names CFNetwork as its agent.
-func padding(r *http.Request) string {
-	if !strings.Contains(r.UserAgent(), "CFNetwork/") {
-		return ""
-	}
-	return ":" + strings.Repeat(" ", 512-len(preamble)-2) + "\n"
-}
-
-// source is what a stream sends, frame by frame: a feed, or a probe.
-type source interface {
-	// next waits for the next frame. It fails with ctx, after which it may be
-	// asked again, or for good.
-	next(ctx context.Context) (frame, error)
-	// took is told of each frame that the response has taken.
-	took(frame)
-}
-
-// emitter writes sources to responses by means of r3labs/sse.
+// emitter makes lines for every protocol that net/http speaks, by means of
+// r3labs/sse.
 //
 // Each connection has an r3labs stream of its own. A shared one waits for its
 // slowest reader, keeps every event for ever and numbers them itself; all three
@@ -66,89 +40,147 @@ func newEmitter(log *slog.Logger, heartbeat, timeout time.Duration) *emitter {
 	return &emitter{log: log, server: s, heartbeat: heartbeat, timeout: timeout}
 }
 
-// emit writes the source to the response until the stream's context ends, and
-// ends that itself after the last frame and when the reader fails. It returns
-// the number of bytes written.
+// served is a line within its request's handler.
+type served struct {
+	*emitter
+	ctx     context.Context // the stream's life; its cause is an *ending, or the peer's going
+	cancel  context.CancelCauseFunc
+	bell    chan struct{}          // the source may have something
+	failure atomic.Pointer[ending] // of a write, see failed
+}
+
+func (e *emitter) line(r *http.Request) *served {
+	l := &served{emitter: e, bell: make(chan struct{}, 1)}
+	l.ctx, l.cancel = context.WithCancelCause(r.Context())
+	return l
+}
+
+// Wake implements line.
+func (l *served) Wake() {
+	select {
+	case l.bell <- struct{}{}:
+	default: // it will look anyway
+	}
+}
+
+// end implements line.
+func (l *served) end(e *ending) { l.cancel(e) }
+
+// failed ends the stream because a write has failed. net/http has cancelled the
+// request by then, as if the peer had gone, so the reason is kept apart.
+func (l *served) failed(e *ending) {
+	l.failure.CompareAndSwap(nil, e)
+	l.end(e)
+}
+
+// why returns the reason the stream ended, once its context has.
+func (l *served) why() *ending {
+	if e := l.failure.Load(); e != nil {
+		return e
+	}
+	var e *ending
+	if errors.As(context.Cause(l.ctx), &e) {
+		return e
+	}
+	return &ending{why: endGone}
+}
+
+// open implements line: it writes the stream to the response until it ends, and
+// ends it after the last frame and when the reader fails.
 //
 // The order at the end matters. r3labs leaks a goroutine for each stream that
 // is removed under its reader, so the context ends first; that makes ServeHTTP
 // return, and only then the stream goes.
-func (e *emitter) emit(w http.ResponseWriter, r *http.Request, st *stream, src source) (written int64) {
-	id := strconv.FormatUint(e.ids.Add(1), 36)
-	out := &response{preamble: preamble + padding(r), w: w, rc: http.NewResponseController(w), timeout: e.timeout, fail: st.failed, taken: make(chan struct{}, 1)}
+func (l *served) open(gw gin.ResponseWriter, r *http.Request, st *stream) {
+	w := raw(gw)
+	defer func() {
+		l.end(&ending{why: endFault}) // a no-op unless a panic got here first
+		st.ended(l.why().why)
+	}()
+	over := time.AfterFunc(time.Until(st.until), func() { l.end(&ending{why: st.over}) })
+	defer over.Stop()
+	id := strconv.FormatUint(l.ids.Add(1), 36)
+	out := &response{preamble: preamble + padding(r), w: w, rc: http.NewResponseController(w), timeout: l.timeout, fail: l.failed, taken: make(chan struct{}, 1)}
 	// r3labs gets a request of our making: it would read the client's
 	// Last-Event-ID, and refuse what is not a number.
-	asked := (&http.Request{Method: http.MethodGet, URL: &url.URL{RawQuery: "stream=" + id}, Header: http.Header{}}).WithContext(st.ctx)
+	asked := (&http.Request{Method: http.MethodGet, URL: &url.URL{RawQuery: "stream=" + id}, Header: http.Header{}}).WithContext(l.ctx)
 
 	pumped := make(chan struct{})
-	e.server.CreateStream(id)
-	go func() { // ends with st.ctx
+	l.server.CreateStream(id)
+	go func() { // ends with the stream
 		defer close(pumped)
-		defer e.recovered(st)
-		e.pump(st, src, out.taken, func(ev *sse.Event) bool { return e.server.TryPublish(id, ev) })
+		defer l.recovered()
+		l.pump(st, out.taken, func(ev *sse.Event) bool { return l.server.TryPublish(id, ev) })
 	}()
-	e.server.ServeHTTP(out, asked) // ends with st.ctx
+	l.server.ServeHTTP(out, asked) // ends with the stream
 	<-pumped
-	e.server.RemoveStream(id)
-	out.close(st.why())
-	return out.written
+	l.server.RemoveStream(id)
+	out.close(l.why())
+	st.written = out.written
+	if l.why().why == endCut {
+		panic(http.ErrAbortHandler) // net/http drops the connection in the middle of the answer
+	}
 }
 
 // pump hands over one frame after the other, each when its predecessor has
 // been taken, and a comment when there was nothing to send for a while.
-func (e *emitter) pump(st *stream, src source, taken <-chan struct{}, publish func(*sse.Event) bool) {
+func (l *served) pump(st *stream, taken <-chan struct{}, publish func(*sse.Event) bool) {
 	await := func() bool {
 		select {
 		case <-taken:
 			return true
-		case <-st.ctx.Done():
+		case <-l.ctx.Done():
 			return false
 		}
 	}
 	if !await() { // the preamble
 		return
 	}
+	silence := time.NewTimer(l.heartbeat)
+	defer silence.Stop()
 	for {
-		fr, err := e.next(st.ctx, src)
+		fr, ok, err := st.src.next()
 		ev := &sse.Event{ID: []byte(fr.id), Event: []byte(fr.event), Data: fr.data}
 		switch {
-		case st.ctx.Err() != nil:
+		case l.ctx.Err() != nil:
 			return
-		case errors.Is(err, context.DeadlineExceeded):
-			ev = &sse.Event{Comment: []byte(heartbeat)}
 		case err != nil:
-			st.end(goingDown()) // the hub has ended, as it does with the process
+			l.end(goingDown()) // the hub has ended, as it does with the process
 			return
+		case !ok:
+			select {
+			case <-l.ctx.Done():
+				return
+			case <-l.bell:
+				continue
+			case <-silence.C:
+				ev = &sse.Event{Comment: []byte(heartbeat)}
+			}
 		}
 		if !publish(ev) {
-			st.end(&ending{why: endFault}) // nothing else is in flight, so this cannot be for want of room
+			l.end(&ending{why: endFault}) // nothing else is in flight, so this cannot be for want of room
 			return
 		}
 		if !await() {
 			return
 		}
-		if fr.event != "" {
-			src.took(fr)
+		silence.Reset(l.heartbeat)
+		if ok {
+			st.took(fr)
 		}
 		if fr.last {
-			st.end(&ending{why: endTerminal})
+			l.end(&ending{why: endTerminal})
 			return
 		}
 	}
 }
 
 // recovered keeps a fault in one stream from being every stream's.
-func (e *emitter) recovered(st *stream) {
+func (l *served) recovered() {
 	if v := recover(); v != nil {
-		e.log.Error("panic in a stream", "value", v, "stack", string(debug.Stack()))
-		st.end(&ending{why: endFault})
+		l.log.Error("panic in a stream", "value", v, "stack", string(debug.Stack()))
+		l.end(&ending{why: endFault})
 	}
-}
-
-func (e *emitter) next(ctx context.Context, src source) (frame, error) {
-	ctx, cancel := context.WithTimeout(ctx, e.heartbeat)
-	defer cancel()
-	return src.next(ctx)
 }
 
 // response is what r3labs writes to. It collects each frame and passes it on
@@ -172,18 +204,9 @@ func (o *response) Header() http.Header { return o.w.Header() }
 
 // WriteHeader implements http.ResponseWriter.
 func (o *response) WriteHeader(status int) {
+	o.w.Header().Del("Connection") // r3labs sets it; it is not ours to set, and unknown to HTTP/2
 	streamHeaders(o.w.Header())
 	o.w.WriteHeader(status)
-}
-
-// streamHeaders say that this is a stream, to be kept by nobody, changed by
-// nobody, and held back by no proxy.
-func streamHeaders(h http.Header) {
-	h.Del("Connection") // r3labs sets it; it is not ours to set, and unknown to HTTP/2
-	h.Set("Content-Type", "text/event-stream")
-	h.Set("Cache-Control", "no-cache, no-transform")
-	h.Set("X-Accel-Buffering", "no")
-	h.Set("X-Content-Type-Options", "nosniff")
 }
 
 // Write implements http.ResponseWriter. It only collects.
@@ -234,22 +257,10 @@ func (o *response) send(b []byte) bool {
 	return false
 }
 
-// close says why, where the server ends a stream that works, and when to come
-// back. These lines make no event.
 func (o *response) close(e *ending) {
-	if o.broken || !o.started {
-		return
+	if last := e.lastBytes(); last != "" && o.started && !o.broken {
+		o.send([]byte(last))
 	}
-	switch e.why {
-	case endExpired, endMaxAge, endDrain:
-	default:
-		return
-	}
-	b := fmt.Appendf(nil, ": %s\n", e.why)
-	if e.retry > 0 {
-		b = fmt.Appendf(b, "retry: %d\n", e.retry.Milliseconds())
-	}
-	o.send(b)
 }
 
 // arrange puts the event's name before its data, as the contract has it, and

@@ -46,61 +46,76 @@ func (s *Server) status(c *gin.Context) {
 	s.stream(c, &feed{lang: callOf(c).lang, from: from, follow: follow}, ask)
 }
 
-// stream answers with the status as it changes, of one topic or of many. The
-// entry in the registry is taken before the subscription and released by finish
-// alone.
+// stream answers with the status as it changes, of one topic or of many.
 func (s *Server) stream(c *gin.Context, f *feed, asks ...events.Ask) {
-	if c.Request.Method == http.MethodHead && (f.many || !f.from.known || f.follow) {
+	head := c.Request.Method == http.MethodHead
+	mayEnd := f.from.known && !f.follow
+	if head && !mayEnd {
 		streamHeaders(c.Writer.Header())
 		c.Status(http.StatusOK)
 		return
 	}
+	f.render, f.count = s.render, s.metrics
+	s.openStream(c, func(l line) (source, error) {
+		var err error
+		if f.sub, err = s.o.Hub.Follow(c.Request.Context(), l, asks...); err != nil {
+			return nil, err
+		}
+		// 204 is the one answer that stops every kind of client from asking again.
+		if ended := mayEnd && f.sub.Ended(); ended || head {
+			f.close()
+			streamHeaders(c.Writer.Header())
+			if ended {
+				c.Writer.Header().Del("Content-Type")
+				c.Status(http.StatusNoContent)
+			}
+			return nil, nil
+		}
+		return f, nil
+	})
+}
+
+// openStream answers with a stream of what begin returns, or not at all if that is
+// nil: then begin has answered. The entry in the registry is taken before the
+// source is made; from then on it is the line's.
+func (s *Server) openStream(c *gin.Context, begin func(line) (source, error)) {
 	k := callOf(c)
-	st, err := s.streams.admit(c.Request.Context(), k.who, topicsOf(asks))
+	l := s.line(c)
+	st, err := s.streams.admit(k.who, l)
 	if err != nil {
 		s.fail(c, err)
 		return
 	}
-	if f.sub, err = s.o.Hub.Follow(st.ctx, nil, asks...); err != nil {
-		st.release()
+	opened := false
+	defer func() {
+		if !opened {
+			st.leave()
+		}
+	}()
+	src, err := begin(l)
+	if err != nil {
 		s.fail(c, err)
 		return
 	}
-	// 204 is the one answer that stops every kind of client from asking again.
-	if ended := f.sub.Ended() && !f.follow && !f.many; ended || c.Request.Method == http.MethodHead {
-		f.sub.Close()
-		st.release()
-		streamHeaders(c.Writer.Header())
-		if ended {
-			c.Writer.Header().Del("Content-Type")
-			c.Status(http.StatusNoContent)
-		}
+	if src == nil {
 		return
 	}
-	f.render, f.count = s.render, s.metrics
-	k.taken = true
-	finish := func(written int64) {
-		f.sub.Close()
-		st.end(&ending{why: endFault}) // a no-op unless a panic got here first
-		why := st.why().why
-		st.release()
-		s.metrics.ended.WithLabelValues(why).Inc()
-		s.finish(k, http.StatusOK, written, slog.String("end", why), slog.Int("events", f.sent))
-	}
-	var written int64
-	defer func() { finish(written) }()
-	written = s.emitter.emit(raw(c.Writer), c.Request, st, f)
-	if st.why().why == endCut {
-		panic(http.ErrAbortHandler) // net/http drops the connection in the middle of the answer
-	}
+	st.call, k.taken, opened = k, true, true
+	st.play(src)
+	l.open(c.Writer, c.Request, st)
 }
 
-func topicsOf(asks []events.Ask) []events.Topic {
-	topics := make([]events.Topic, len(asks))
-	for i, a := range asks {
-		topics[i] = a.Topic
+// line is how the stream of a request gets to its reader.
+func (s *Server) line(c *gin.Context) line {
+	if conn := s.parking.fit(c.Request); conn != nil {
+		return s.parking.line(conn)
 	}
-	return topics
+	return s.emitter.line(c.Request)
+}
+
+// streamEnded writes the log line of a stream that was open.
+func (s *Server) streamEnded(st *stream, why string) {
+	s.finish(st.call, http.StatusOK, st.written, slog.String("end", why), slog.Int("events", st.events))
 }
 
 // place is the cursor as the hub takes it. One that is not of our making is in

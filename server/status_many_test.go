@@ -173,7 +173,7 @@ func TestManySessionsAreTheCallersOwnAndBounded(t *testing.T) {
 		if n := h.hub.Watching(); n != 3 {
 			t.Errorf("%d topics are watched", n)
 		}
-		if n := len(h.streams.open); n != 1 {
+		if n := h.openNow(); n != 1 {
 			t.Errorf("%d streams are open", n)
 		}
 		r.body.Close()

@@ -2,17 +2,17 @@ package server
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
-	"slices"
+	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
+
+	"github.com/gin-gonic/gin"
 
 	"github.com/tidings/tidings/events"
 )
 
-// ending is why a stream ends: the cause with which its context is cancelled.
+// ending is why a stream ends.
 type ending struct {
 	why string
 	// retry is when the client should come back, where it is not its own
@@ -21,6 +21,41 @@ type ending struct {
 }
 
 func (e *ending) Error() string { return "stream ended: " + e.why }
+
+// line is the way of a stream's bytes to its reader. There are two: served, in the
+// request's handler, for every protocol; and parked, without one.
+type line interface {
+	// Wake says that the stream's source may have something.
+	events.Waker
+	// end ends the stream; the first reason counts. It may be called from
+	// anywhere, before the stream is open too, and does not wait.
+	end(*ending)
+	// open answers a request with the stream. It tells the stream when it has ended.
+	open(gin.ResponseWriter, *http.Request, *stream)
+}
+
+// source is what a stream sends, frame by frame: a feed, or a probe. It is for
+// one goroutine.
+type source interface {
+	// next returns the next frame if there is one; when there is another, the
+	// line is woken. It fails when there will be none.
+	next() (frame, bool, error)
+	// took is told of each frame that the line has taken.
+	took(frame)
+	// follows tells whether it is about a topic.
+	follows(events.Topic) bool
+	close()
+}
+
+// frame is one event, ready to be written.
+type frame struct {
+	id    string // "" for none
+	event string
+	data  []byte // one line
+	last  bool   // nothing comes after it
+	live  bool
+	at    time.Time
+}
 
 // Why a stream can end. The names are a metric's label and, where the server
 // closes a stream that works, a comment in its last bytes.
@@ -46,6 +81,7 @@ type streams struct {
 	limit, ownerLimit int
 	maxAge            time.Duration
 	metrics           *metrics
+	finish            func(*stream, string) // writes the log line of one that was open
 
 	mu      sync.Mutex
 	open    map[*stream]struct{}
@@ -53,26 +89,34 @@ type streams struct {
 	closed  bool
 }
 
-// stream is one entry: what an open stream holds until release.
+// stream is one entry: what an open stream holds until it leaves.
 type stream struct {
-	ctx     context.Context // the stream's life; its cause is an *ending, or the peer's going
-	end     context.CancelCauseFunc
-	failure atomic.Pointer[ending] // of a write, see failed
-	owner   string
-	topics  []events.Topic
-	in      *streams
-	timers  []*time.Timer
-	release func() // gives everything back; safe to call twice
+	in    *streams
+	line  line
+	src   source
+	call  *call
+	owner string
+	// until is when it ends at the latest, and over is why.
+	until time.Time
+	over  string
+
+	// Kept by the line.
+	written int64 // bytes
+	events  int
 }
 
-func newStreams(limit, ownerLimit int, maxAge time.Duration, m *metrics) *streams {
-	return &streams{limit: limit, ownerLimit: ownerLimit, maxAge: maxAge, metrics: m,
+func newStreams(limit, ownerLimit int, maxAge time.Duration, m *metrics, finish func(*stream, string)) *streams {
+	return &streams{limit: limit, ownerLimit: ownerLimit, maxAge: maxAge, metrics: m, finish: finish,
 		open: make(map[*stream]struct{}), byOwner: make(map[string]int)}
 }
 
-// admit makes an entry for a stream of who, or says why there may not be one.
-// The caller releases it.
-func (r *streams) admit(ctx context.Context, who Identity, topics []events.Topic) (*stream, error) {
+// admit makes an entry for a stream of who on a line, or says why there may not
+// be one. leave gives it back.
+func (r *streams) admit(who Identity, l line) (*stream, error) {
+	st := &stream{in: r, line: l, owner: who.Owner, until: time.Now().Add(spread(r.maxAge)), over: endMaxAge}
+	if !who.Expires.IsZero() && who.Expires.Before(st.until) {
+		st.until, st.over = who.Expires, endExpired
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -81,55 +125,59 @@ func (r *streams) admit(ctx context.Context, who Identity, topics []events.Topic
 	case len(r.open) >= r.limit, who.Owner != "" && r.byOwner[who.Owner] >= r.ownerLimit:
 		return nil, &problem{code: codeTooManyStreams}
 	}
-	st := &stream{owner: who.Owner, topics: topics, in: r}
-	st.ctx, st.end = context.WithCancelCause(ctx)
-	st.after(spread(r.maxAge), &ending{why: endMaxAge})
-	if !who.Expires.IsZero() {
-		st.after(time.Until(who.Expires), &ending{why: endExpired})
-	}
-	st.release = sync.OnceFunc(st.leave)
 	r.open[st] = struct{}{}
 	r.byOwner[who.Owner]++
 	r.metrics.open.Inc()
 	return st, nil
 }
 
-func (st *stream) after(d time.Duration, e *ending) {
-	st.timers = append(st.timers, time.AfterFunc(d, func() { st.end(e) }))
+// play says what the stream sends.
+func (st *stream) play(src source) {
+	st.in.mu.Lock()
+	defer st.in.mu.Unlock()
+	st.src = src
 }
 
-func (st *stream) leave() {
-	for _, t := range st.timers {
-		t.Stop()
+// leave gives back what the entry holds, and tells whether it still did.
+func (st *stream) leave() bool {
+	if !st.in.forget(st) {
+		return false
 	}
-	st.end(context.Canceled)
-	r := st.in
+	if st.src != nil {
+		st.src.close()
+	}
+	return true
+}
+
+func (r *streams) forget(st *stream) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if _, ok := r.open[st]; !ok {
+		return false
+	}
 	delete(r.open, st)
+	if len(r.open) == 0 {
+		r.open = make(map[*stream]struct{}) // a map that was large stays so
+	}
 	if r.byOwner[st.owner]--; r.byOwner[st.owner] == 0 {
 		delete(r.byOwner, st.owner)
 	}
 	r.metrics.open.Dec()
+	return true
 }
 
-// failed ends the stream because a write has failed. net/http has cancelled the
-// request by then, as if the peer had gone, so the reason is kept apart.
-func (st *stream) failed(e *ending) {
-	st.failure.CompareAndSwap(nil, e)
-	st.end(e)
+// ended is the end of a stream that was open: counted and logged.
+func (st *stream) ended(why string) {
+	if st.leave() {
+		st.in.metrics.ended.WithLabelValues(why).Inc()
+		st.in.finish(st, why)
+	}
 }
 
-// why returns the reason the stream ended, once its context has.
-func (st *stream) why() *ending {
-	if e := st.failure.Load(); e != nil {
-		return e
-	}
-	var e *ending
-	if errors.As(context.Cause(st.ctx), &e) {
-		return e
-	}
-	return &ending{why: endGone}
+// took is told by the line of each frame that it has taken.
+func (st *stream) took(fr frame) {
+	st.events++
+	st.src.took(fr)
 }
 
 // cut ends the streams of a topic and returns how many there were.
@@ -137,8 +185,8 @@ func (r *streams) cut(topic events.Topic) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for st := range r.open {
-		if slices.Contains(st.topics, topic) {
-			st.end(&ending{why: endCut})
+		if st.src != nil && st.src.follows(topic) {
+			st.line.end(&ending{why: endCut})
 			n++
 		}
 	}
@@ -176,7 +224,7 @@ func (r *streams) drain(ctx context.Context, list []*stream, window time.Duratio
 		case <-ctx.Done():
 			window = 0
 		}
-		st.end(goingDown())
+		st.line.end(goingDown())
 	}
 }
 

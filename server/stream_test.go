@@ -291,8 +291,8 @@ func TestI10_AThousandOpensAndClosesLeaveNothingBehind(t *testing.T) {
 		if n := h.hub.Watching(); n != 0 {
 			t.Errorf("%d topics are still watched", n)
 		}
-		if len(h.streams.open) != 0 || len(h.streams.byOwner) != 0 {
-			t.Errorf("%d streams and %d owners are still registered", len(h.streams.open), len(h.streams.byOwner))
+		if h.openNow() != 0 || len(h.streams.byOwner) != 0 {
+			t.Errorf("%d streams and %d owners are still registered", h.openNow(), len(h.streams.byOwner))
 		}
 		for id := range h.emitter.ids.Load() {
 			if name := strconv.FormatUint(id+1, 36); h.emitter.server.StreamExists(name) {
