@@ -33,11 +33,17 @@ func (s *Server) bounded(next http.Handler) http.Handler {
 			b.header.Set("Connection", "close") // until the body has ended
 		}
 		b.within(bodyTimeout)
-		hurry := context.AfterFunc(s.closing, func() { b.within(bodyAtTheEnd) })
+		hurried := make(chan struct{})
+		hurry := context.AfterFunc(s.closing, func() {
+			defer close(hurried)
+			b.within(bodyAtTheEnd)
+		})
 		asked := r.WithContext(r.Context()) // net/http looks at the original's body itself
 		asked.Body = b
 		next.ServeHTTP(w, asked)
-		hurry()
+		if !hurry() {
+			<-hurried // HTTP/2's writer is gone afterwards
+		}
 		b.within(lingerAfter)
 	})
 }
