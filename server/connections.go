@@ -79,3 +79,12 @@ func (c *connection) Close() error {
 // NetConn is the connection below, for what only a TCP connection can do. Close
 // this one all the same.
 func (c *connection) NetConn() net.Conn { return c.Conn }
+
+// withoutPlace closes a connection and leaves its place taken, for whoever goes on
+// with its file. done gives the place back.
+func withoutPlace(conn net.Conn) (done func(), err error) {
+	if c, ok := conn.(*connection); ok {
+		return c.done, c.Conn.Close()
+	}
+	return func() {}, conn.Close()
+}

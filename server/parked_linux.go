@@ -126,6 +126,7 @@ type parked struct {
 	st   *stream
 	conn syscall.RawConn // until it is open
 	fd   int             // ours; -1: none
+	done func()          // gives its place among the connections back
 	key  uint32          // tells connections apart that have the same fd in turn
 
 	// Guarded by writer.mu.
@@ -187,13 +188,18 @@ func (c *parked) open(w gin.ResponseWriter, r *http.Request, st *stream) {
 		// The socket lives on in a descriptor of ours, without deadlines and Go's poller.
 		var dup error
 		err = c.conn.Control(func(fd uintptr) { c.fd, dup = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) })
-		err = errors.Join(err, dup, conn.Close())
+		var closed error
+		c.done, closed = withoutPlace(conn)
+		err = errors.Join(err, dup, closed)
 	}
 	c.conn = nil
 	if err != nil {
 		c.log.Warn("a connection was not taken over", "error", err)
 		if c.fd >= 0 {
 			_ = unix.Close(c.fd)
+		}
+		if c.done != nil {
+			c.done()
 		}
 		st.ended(endFault)
 		return
@@ -290,6 +296,7 @@ func (c *parked) close(e *ending) {
 	_, _ = unix.Read(c.fd, unread[:])
 	_ = unix.Close(c.fd)
 	c.fd = -1
+	c.done()
 	c.st.ended(e.why)
-	c.st, c.rest = nil, nil
+	c.st, c.done, c.rest = nil, nil, nil
 }
