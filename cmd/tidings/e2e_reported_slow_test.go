@@ -170,12 +170,12 @@ func TestReportedAnswersThroughTheProgram(t *testing.T) {
 			}
 			run("first", c.Expect)
 			all := standin.arrivals()
-			for _, text := range list(c.Expect["request_contains"]) {
+			for _, text := range stringsIn(c.Expect["request_contains"]) {
 				if !strings.Contains(all[0].text, text) {
 					t.Errorf("the request lacks %q", text)
 				}
 			}
-			for _, text := range list(c.Expect["request_lacks"]) {
+			for _, text := range stringsIn(c.Expect["request_lacks"]) {
 				if strings.Contains(all[0].text, text) {
 					t.Errorf("the request has %q", text)
 				}
@@ -230,11 +230,4 @@ func numbers(v any) (least, most int) {
 	from, _ := both[0].(float64)
 	to, _ := both[1].(float64)
 	return int(from), int(to)
-}
-
-func list(v any) (all []string) {
-	for _, one := range stringsIn(v) {
-		all = append(all, one)
-	}
-	return all
 }
