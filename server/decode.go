@@ -13,9 +13,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/gin-gonic/gin"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/tidings/tidings/events"
 	"github.com/tidings/tidings/jobs"
@@ -131,6 +131,57 @@ func plausible(s string) bool {
 
 func letter(b byte) bool { return alphanumeric(b) && (b < '0' || b > '9') }
 
+// maxValues is how many values a body may hold: room for the most messages that
+// an input may have, each an object with two fields. A decoded value takes up to
+// 40 times its bytes, so a body of 1 MiB made of numbers would take 40 MB.
+const maxValues = 4*jobs.MaxMessages + 1000
+
+// decodedAtOnce bounds the bytes of all bodies that are being decoded. Decoding
+// takes milliseconds; who comes meanwhile waits.
+const decodedAtOnce = 8 << 20
+
+// decoded reads a JSON body and lets decode make something of it.
+func (s *Server) decoded(c *gin.Context, decode func([]byte) error) error {
+	b, err := s.body(c)
+	if err != nil {
+		return err
+	}
+	if err := s.decoding.Acquire(c.Request.Context(), int64(len(b))); err != nil {
+		return err
+	}
+	defer s.decoding.Release(int64(len(b)))
+	if err := oneObject(b); err != nil {
+		return err
+	}
+	return decode(b)
+}
+
+// oneObject looks a body through without keeping anything, and refuses what is
+// not one JSON object, has too many values, or is read differently by different
+// readers: a name given twice, half of a surrogate pair.
+func oneObject(b []byte) error {
+	d := jsontext.NewDecoder(bytes.NewReader(b))
+	if d.PeekKind() != '{' {
+		return &problem{code: codeInvalidBody, hint: "not one JSON object"}
+	}
+	for values := 0; ; values++ {
+		if values > maxValues {
+			return &problem{code: codeInvalidBody, hint: fmt.Sprintf("more than %d values", maxValues)}
+		}
+		switch _, err := d.ReadToken(); {
+		case errors.Is(err, jsontext.ErrDuplicateName):
+			return &problem{code: codeInvalidBody, hint: "a name is given twice"}
+		case err != nil:
+			return &problem{code: codeInvalidBody, hint: "not JSON, or text that is not Unicode"}
+		case d.StackDepth() == 0:
+			if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
+				return &problem{code: codeInvalidBody, hint: "not one JSON object"}
+			}
+			return nil
+		}
+	}
+}
+
 // body reads a JSON body within its size.
 func (s *Server) body(c *gin.Context) ([]byte, error) {
 	if err := bodyType(c.Request.Header); err != nil {
@@ -149,9 +200,6 @@ func (s *Server) body(c *gin.Context) ([]byte, error) {
 			return nil, &problem{code: codeDraining}
 		}
 		return nil, &problem{code: codeInvalidBody, hint: "the body ended early"}
-	}
-	if !utf8.Valid(b) {
-		return nil, &problem{code: codeInvalidBody, hint: "not UTF-8"}
 	}
 	return b, nil
 }

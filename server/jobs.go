@@ -29,12 +29,12 @@ func (s *Server) submit(c *gin.Context) {
 		s.fail(c, err)
 		return
 	}
-	b, err := s.body(c)
-	if err != nil {
-		s.fail(c, err)
-		return
-	}
-	sub, simulate, err := submitBody(b)
+	var sub jobs.Submit
+	var simulate bool
+	err = s.decoded(c, func(b []byte) (err error) {
+		sub, simulate, err = submitBody(b)
+		return err
+	})
 	if simulate && !s.o.Dev {
 		err = &problem{code: string(jobs.CodeSimulateOnlyInDev), field: "simulate"}
 	}

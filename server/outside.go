@@ -296,24 +296,22 @@ func validJobID(id string) bool { return id != "" && len(id) <= maxJobID && only
 // fields reads a body that has these fields and no others. null is the same as
 // leaving one away.
 func (s *Server) fields(c *gin.Context, into map[string]any) error {
-	b, err := s.body(c)
-	if err != nil {
-		return err
-	}
-	all, err := object(b, "")
-	if err != nil {
-		return err
-	}
-	for name, raw := range sorted(all) {
-		target, ok := into[name]
-		if !ok {
-			return unknown("", name)
-		}
-		if err := value(raw, name, target); err != nil {
+	return s.decoded(c, func(b []byte) error {
+		all, err := object(b, "")
+		if err != nil {
 			return err
 		}
-	}
-	return nil
+		for name, raw := range sorted(all) {
+			target, ok := into[name]
+			if !ok {
+				return unknown("", name)
+			}
+			if err := value(raw, name, target); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // given is nil for a value that was left away.

@@ -67,6 +67,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/tidings/tidings/events"
 	"github.com/tidings/tidings/jobs"
@@ -155,7 +156,8 @@ type Server struct {
 	pages   *template.Template
 	// delivery has one of the metrics alone, for the operators' page.
 	delivery *prometheus.Registry
-	open     bool // without authorization
+	open     bool                // without authorization
+	decoding *semaphore.Weighted // bytes of bodies
 	api      http.Handler
 	ops      http.Handler
 	// leaving ends when the process goes down, and with it every wait of a worker.
@@ -215,6 +217,7 @@ func New(o Options) (*Server, error) {
 	s.streams = newStreams(o.StreamLimit, o.OwnerStreamLimit, o.MaxAge, s.metrics, s.streamEnded)
 	s.probes = newProbes()
 	s.guesses = newGuesses()
+	s.decoding = semaphore.NewWeighted(decodedAtOnce)
 	s.emitter = newEmitter(o.Logger, o.Heartbeat, o.WriteTimeout)
 	s.parking = newParking(o.Logger, o.Heartbeat, o.WriteTimeout)
 	s.ready = &readiness{probe: o.Hub.Probe, draining: s.streams.draining}

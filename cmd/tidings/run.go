@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"sync"
 	"time"
+
+	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
 const (
@@ -27,6 +30,7 @@ func runService(ctx context.Context, mode string, s *settings, stdout, stderr io
 		return err
 	}
 	defer p.shut()
+	boundMemory(p.log)
 	api, ops, err := p.listen(ctx)
 	if err != nil {
 		return err
@@ -77,6 +81,13 @@ func runService(ctx context.Context, mode string, s *settings, stdout, stderr io
 	leaving.Wait()
 	p.log.Info("stopped")
 	return err
+}
+
+// boundMemory lets Go collect earlier when the memory that the container may use
+// runs short. GOMEMLIMIT, if it is set, stays as it is.
+func boundMemory(log *slog.Logger) {
+	limit, err := memlimit.Set()
+	log.Debug("memory limit", "bytes", limit, "error", err) // an error: no cgroups here
 }
 
 // listen opens the ports. A mode without API gets a nil one.
