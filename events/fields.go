@@ -40,9 +40,10 @@ type field struct {
 //	version       number  completed: the document's version
 //	can_retry     "1"     error
 //	retry_at      ms      error: when a manual retry is accepted again
+//	detail        text    error: the provider's or the worker's own word for what failed
 //	replaced_by   text    error: the job whose submit cancelled this one
-func fields() [21]field {
-	return [21]field{
+func fields() [22]field {
+	return [22]field{
 		{"seq", func(t *Transition) any { return &t.Seq }},
 		{"prev", func(t *Transition) any { return &t.Prev }},
 		{"at", func(t *Transition) any { return &t.At }},
@@ -63,6 +64,7 @@ func fields() [21]field {
 		{"version", func(t *Transition) any { return &t.Version }},
 		{"can_retry", func(t *Transition) any { return &t.CanRetry }},
 		{"retry_at", func(t *Transition) any { return &t.RetryAvailableAt }},
+		{"detail", func(t *Transition) any { return &t.Detail }},
 		{"replaced_by", func(t *Transition) any { return &t.ReplacedBy }},
 	}
 }

@@ -32,6 +32,9 @@ type Transition struct {
 	NextRetryAt time.Time // retrying: stored once, used as stored
 	NotBefore   time.Time // queued, when waiting for more than its turn
 
+	// Detail is the provider's type of the last failure, or what an outside worker
+	// called it: error. It comes from a closed list.
+	Detail           string
 	Version          int64     // completed: the document's version
 	CanRetry         bool      // error
 	RetryAvailableAt time.Time // error: when a manual retry is accepted again; zero: now
@@ -119,6 +122,16 @@ const (
 	Removed           Reason = "removed"
 	DeadlinePassed    Reason = "deadline"
 )
+
+// Lasting reports whether the same input fails again until somebody has put
+// something right, so that a user who tries again only waits for the same end.
+func (r Reason) Lasting() bool {
+	switch r {
+	case Auth, Misconfigured, Quota, InvalidInput:
+		return true
+	}
+	return false
+}
 
 // Reasons lists every reason.
 func Reasons() []Reason {

@@ -135,7 +135,8 @@ func (a *attempt) after(ctx context.Context, c model.Call) {
 	} else {
 		a.report(ctx, a.held, gate.OK())
 	}
-	a.lines = append(a.lines, ledgerLine{Call: ptr(callLine(a.claim.Attempt, dependency, c))}.text())
+	line := callLine(a.claim.Attempt, dependency, c)
+	a.lines = append(a.lines, ledgerLine{Call: &line}.text())
 	a.w.Metrics.call(a.t.JobID, dependency, a.wl.Name, a.claim.Calls == 0 && c.N == 1, c)
 	if c.Cost != nil {
 		a.cost, a.paid = a.cost+*c.Cost, true
@@ -145,11 +146,11 @@ func (a *attempt) after(ctx context.Context, c model.Call) {
 		slog.String("dependency", dependency), slog.Int("attempt", a.claim.Attempt), slog.Int("call", c.N),
 		slog.Int64("ms", c.Duration.Milliseconds()), slog.String("decision", c.Decision),
 		slog.Any("input_tokens", c.Usage.InputTokens), slog.Any("output_tokens", c.Usage.OutputTokens),
-		slog.Any("cost_usd", c.Cost)}
+		slog.Any("cost_usd", c.Cost), slog.String("request_id", line.RequestID)}
 	level := slog.LevelInfo
 	if c.Err != nil {
 		level = slog.LevelWarn
-		attrs = append(attrs, slog.String("class", string(c.Err.Kind)), slog.Int("status", c.Err.Status),
+		attrs = append(attrs, slog.String("class", string(c.Err.Kind)), slog.Int("status", c.Err.Status), slog.String("provider_type", c.Err.Type),
 			slog.Int64("wait_hint_ms", c.Err.RetryAfter.Milliseconds()))
 	}
 	a.w.Log.LogAttrs(ctx, level, "model call", attrs...)

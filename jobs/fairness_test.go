@@ -55,7 +55,7 @@ func since(begin time.Time, every time.Duration) int { return int(time.Since(beg
 // inputs have made way, the newest can be tried again.
 func TestOneOwnersFailedInputsLeaveRoom(t *testing.T) {
 	t.Parallel()
-	l := newLine(t, modeltest.NewScripted(modeltest.Status(401)))
+	l := newLine(t, modeltest.NewScripted(modeltest.Status(500)))
 	p := l.process(nil)
 	p.service.Limits.InputBytes = 16 << 20
 	p.service.Limits.Owner = ownerShare(p.service.Limits) // 8 MiB
@@ -104,7 +104,7 @@ func TestOneOwnersFailedInputsLeaveRoom(t *testing.T) {
 // so small that more of them make way than one step takes.
 func TestFailedInputsMakeWayForAll(t *testing.T) {
 	t.Parallel()
-	l := newLine(t, modeltest.NewScripted(modeltest.Status(401)))
+	l := newLine(t, modeltest.NewScripted(modeltest.Status(500)))
 	p := l.process(nil)
 	p.service.Limits.InputBytes = 40_000
 	p.work()
@@ -196,7 +196,7 @@ func TestACancelledJobsTaskIsDeleted(t *testing.T) {
 // reserve of manual retries stays there for others.
 func TestOneOwnersTapsLeaveTheReserve(t *testing.T) {
 	t.Parallel()
-	l := newLine(t, modeltest.NewScripted(modeltest.Status(401)))
+	l := newLine(t, modeltest.NewScripted(modeltest.Status(500)))
 	p := l.process(nil)
 	p.service.Limits.Owner = ownerShare(p.service.Limits)
 	p.worker.Gate = gate.New(p.client, gate.Defaults()) // 25 manual retries
@@ -286,7 +286,7 @@ func TestOneOwnersKeysAreFew(t *testing.T) {
 // not; what was no start is given back.
 func TestRetryAfterOfAnOwnersRateIsTrue(t *testing.T) {
 	t.Parallel()
-	inHouse(t, modeltest.NewScripted(modeltest.Status(401)), nil, func(t *testing.T, h *house) {
+	inHouse(t, modeltest.NewScripted(modeltest.Status(500)), nil, func(t *testing.T, h *house) {
 		h.service.Limits.Owner = jobs.OwnerLimits{Starts: jobs.Rate{Burst: 3, Every: 20 * time.Second}, Retries: jobs.Rate{Burst: 1, Every: time.Minute}}
 		h.start()
 		var n atomic.Int64

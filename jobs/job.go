@@ -141,6 +141,10 @@ type AttemptLine struct {
 	Status    events.Status `json:"status"` // what the attempt led to
 	Reason    events.Reason `json:"reason,omitempty"`
 	NextAt    *time.Time    `json:"next_retry_at,omitempty"`
+	// What an outside worker reported: its failure type, and of its message what may
+	// be kept (model.Redact).
+	FailureType FailureType `json:"failure_type,omitempty"`
+	Message     string      `json:"message,omitempty"`
 }
 
 // CallLine is one request to the provider.
@@ -155,7 +159,9 @@ type CallLine struct {
 	RequestID      string        `json:"request_id,omitempty"`
 	Class          events.Reason `json:"class,omitempty"` // empty: it succeeded
 	WaitHintMS     int64         `json:"wait_hint_ms,omitempty"`
-	Decision       string        `json:"decision"` // done, again, queue, final
+	Message        string        `json:"message,omitempty"` // what may be kept of the provider's (model.Redact)
+	Advice         string        `json:"advice,omitempty"`  // what an operator can change
+	Decision       string        `json:"decision"`          // done, again, queue, final
 	InputTokens    *int64        `json:"input_tokens"`
 	OutputTokens   *int64        `json:"output_tokens"`
 	CostUSD        *float64      `json:"cost_usd"`

@@ -74,6 +74,7 @@ func callLine(attempt int, dependency string, c model.Call) CallLine {
 	}
 	if c.Err != nil {
 		l.ProviderStatus, l.ProviderType, l.RequestID = c.Err.Status, c.Err.Type, c.Err.RequestID
+		l.Message, l.Advice = c.Err.Message, c.Err.Advice
 		l.Class, l.WaitHintMS = events.Reason(c.Err.Kind), c.Err.RetryAfter.Milliseconds()
 	}
 	return l

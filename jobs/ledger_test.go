@@ -121,6 +121,34 @@ func TestS4_43_AHintOutlivesTheLastAttempt(t *testing.T) {
 	}
 }
 
+// What fails for good says why, in the event and in the ledger, and offers no retry
+// where only somebody else can put it right.
+func TestWhatFailedIsKept(t *testing.T) {
+	for kind, again := range map[retry.Kind]bool{
+		retry.Auth: false, retry.Misconfigured: false, retry.Quota: false, retry.InvalidInput: false,
+		retry.InvalidOutput: true, retry.Internal: true,
+	} {
+		t.Run(string(kind), func(t *testing.T) {
+			fails := modeltest.Fail(&model.Error{Kind: kind, Status: 400, Type: "some_type", RequestID: "req_1", Message: "not supported", Advice: "change it"})
+			inHouse(t, modeltest.NewScripted(fails), nil, func(t *testing.T, h *house) {
+				h.start()
+				h.submit("some text to work on")
+				passed(10 * time.Second)
+				if end := h.last(); end.Status != events.Failed || end.Reason != events.Reason(kind) || end.Detail != "some_type" || end.CanRetry != again {
+					t.Errorf("ended as %+v", end)
+				}
+				ledger, err := h.service.Attempts(t.Context(), h.topic)
+				if err != nil || len(ledger.Calls) != 1 {
+					t.Fatalf("%+v, %v", ledger, err)
+				}
+				if c := ledger.Calls[0]; c.ProviderType != "some_type" || c.RequestID != "req_1" || c.Message != "not supported" || c.Advice != "change it" {
+					t.Errorf("the ledger has %+v", c)
+				}
+			})
+		})
+	}
+}
+
 // refused checks a refusal and that it tells to wait at least so long.
 func refused(t *testing.T, err error, want jobs.Code, wait time.Duration) {
 	t.Helper()

@@ -103,7 +103,7 @@ func TestS4_55_AUsersRequestWhoseAnswerIsLost(t *testing.T) {
 	for lost := 1; lost <= 2; lost++ {
 		t.Run(fmt.Sprintf("retry of a failed job, %d times", lost), func(t *testing.T) {
 			t.Parallel()
-			l := newLine(t, modeltest.NewScripted(modeltest.Status(401), good()))
+			l := newLine(t, modeltest.NewScripted(modeltest.Status(500), good()))
 			p, proxy := l.lossy()
 			p.work().rescue()
 			p.submit("some text")
@@ -114,7 +114,7 @@ func TestS4_55_AUsersRequestWhoseAnswerIsLost(t *testing.T) {
 				t.Errorf("retry: %+v %v", a, err)
 			}
 			l.becomes("completed", is(events.Completed))
-			l.told("queued 0/4", "processing 1/4 call 1/3", "error 1/4 failed auth retry=true",
+			l.told("queued 0/4", "processing 1/4 call 1/3", "error 1/4 failed internal retry=true",
 				"queued 0/4 run_by_user", "processing 1/4 call 1/3", "completed 1/4 version 1")
 			l.calls(2)
 			l.tidy(0)

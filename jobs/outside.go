@@ -374,7 +374,7 @@ func (o *Outside) Complete(ctx context.Context, r Report, content json.RawMessag
 		return Settled{}, &Refusal{Code: CodeInvalidField, Field: "content", Why: err.Error()}
 	}
 	return o.settle(ctx, topic, r, args{"kind": "completed", "document_ms": ms(o.Store.keep.Document)},
-		&Document{Model: modelName, Usage: u, Content: content}, print("completed", string(content)))
+		&Document{Model: modelName, Usage: u, Content: content}, print("completed", string(content)), AttemptLine{})
 }
 
 // Fail ends an attempt as failed. The server decides what follows; message is
@@ -388,7 +388,7 @@ func (o *Outside) Fail(ctx context.Context, r Report, kind FailureType, message 
 	if err != nil {
 		return Settled{}, err
 	}
-	a := args{"kind": "error", "outcome": string(events.OutcomeFailed), "reason": string(policy.reason), "can_retry": true}
+	a := args{"kind": "error", "outcome": string(events.OutcomeFailed), "reason": string(policy.reason), "can_retry": !policy.reason.Lasting()}
 	switch {
 	case policy.retry:
 		delay := o.Settings.Plan.Jittered(r.Attempt, r.JobID, r.Attempt, o.Settings.QueueJitter)
@@ -396,7 +396,9 @@ func (o *Outside) Fail(ctx context.Context, r Report, kind FailureType, message 
 	case kind == "outcome_unknown":
 		a["outcome"], a["can_retry"] = string(events.OutcomeUnknown), false
 	}
-	return o.settle(ctx, topic, r, a, nil, print(string(kind), message))
+	a["detail"] = string(kind)
+	line := AttemptLine{FailureType: kind, Message: model.Redact(message)}
+	return o.settle(ctx, topic, r, a, nil, print(string(kind), message), line)
 }
 
 func print(parts ...string) string {
@@ -407,7 +409,7 @@ func print(parts ...string) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-func (o *Outside) settle(ctx context.Context, topic events.Topic, r Report, a args, doc *Document, print string) (Settled, error) {
+func (o *Outside) settle(ctx context.Context, topic events.Topic, r Report, a args, doc *Document, print string, line AttemptLine) (Settled, error) {
 	s := o.Settings
 	record, _, err := o.Store.look(ctx, topic) // of another job: then the report is a repeat, or late
 	if err != nil {
@@ -422,9 +424,9 @@ func (o *Outside) settle(ctx context.Context, topic events.Topic, r Report, a ar
 	}
 	a["job"], a["token"], a["worker"], a["attempt"], a["print"] = r.JobID, r.Token, r.Worker, r.Attempt, print
 	a["save_ms"], a["input_ms"] = ms(s.Saving), ms(s.InputRetention)
-	a["lines"] = []string{ledgerLine{Attempt: &AttemptLine{Attempt: r.Attempt, Run: int(number(record["run"])), Worker: r.Worker,
-		StartedAt: fromMS(number(record["claimed"])), EndedAt: time.Now().UTC(),
-		Status: hole, Reason: hole}}.text()}
+	line.Attempt, line.Run, line.Worker = r.Attempt, int(number(record["run"])), r.Worker
+	line.StartedAt, line.EndedAt, line.Status, line.Reason = fromMS(number(record["claimed"])), time.Now().UTC(), hole, hole
+	a["lines"] = []string{ledgerLine{Attempt: &line}.text()}
 	got, err := repeat(ctx, func() (answer, error) {
 		got, _, err := o.Store.run(ctx, "settle", topic, a, body, topic.Key("reports:"+r.JobID))
 		return got, err

@@ -149,12 +149,12 @@ func TestS2_05_ThePolicyOfEachFailure(t *testing.T) {
 		retry   bool
 	}{
 		{"storage_unavailable", events.Retrying, "", events.StorageFault, false},
-		{"input_invalid", events.Failed, events.OutcomeFailed, events.InvalidInput, true},
+		{"input_invalid", events.Failed, events.OutcomeFailed, events.InvalidInput, false},
 		{"model_unavailable", events.Retrying, "", events.Unavailable, false},
 		{"model_rate_limited", events.Retrying, "", events.RateLimited, false},
 		{"model_timeout", events.Retrying, "", events.Timeout, false},
 		{"model_output_invalid", events.Failed, events.OutcomeFailed, events.InvalidOutput, true},
-		{"model_auth", events.Failed, events.OutcomeFailed, events.Auth, true},
+		{"model_auth", events.Failed, events.OutcomeFailed, events.Auth, false},
 		{"state_inconsistent", events.Failed, events.OutcomeFailed, events.Internal, true},
 		{"worker_internal_error", events.Retrying, "", events.Internal, false},
 		{"outcome_unknown", events.Failed, events.OutcomeUnknown, events.Internal, false},
@@ -162,10 +162,17 @@ func TestS2_05_ThePolicyOfEachFailure(t *testing.T) {
 		a.topic = events.NewTopic("", string(tc.kind), "summary")
 		a.submit()
 		_, r := a.claim()
-		got, err := a.outside.Fail(t.Context(), r, tc.kind, "something")
+		got, err := a.outside.Fail(t.Context(), r, tc.kind, "the model is not available: Olav Nordmann")
 		l := a.last()
 		if err != nil || got.Status != tc.status || l.Status != tc.status || l.Outcome != tc.outcome || l.Reason != tc.reason || l.CanRetry != tc.retry {
 			t.Errorf("%s: %v, %+v, told %+v", tc.kind, err, got, l)
+		}
+		if want := string(tc.kind); l.Status == events.Failed && l.Detail != want {
+			t.Errorf("%s: the event's detail is %q", tc.kind, l.Detail)
+		}
+		ledger, err := a.service.Attempts(t.Context(), a.topic)
+		if err != nil || len(ledger.Attempts) != 1 || ledger.Attempts[0].FailureType != tc.kind || ledger.Attempts[0].Message != "the model is not available: …" {
+			t.Errorf("%s: the ledger has %+v, %v", tc.kind, ledger.Attempts, err)
 		}
 		if (tc.status == events.Retrying) != (!got.NextRetryAt.IsZero() && got.NextRetryAt.Equal(l.NextRetryAt)) {
 			t.Errorf("%s: next at %s, told %s", tc.kind, got.NextRetryAt, l.NextRetryAt)

@@ -287,7 +287,7 @@ func TestTheDeadlineEndsAWaitingJob(t *testing.T) {
 // from the archive does nothing, and leaves a line.
 func TestOldFailedTasksAreDeleted(t *testing.T) {
 	t.Parallel()
-	l := newLine(t, modeltest.NewScripted(modeltest.Status(401)))
+	l := newLine(t, modeltest.NewScripted(modeltest.Status(500)))
 	p := l.process(nil).work()
 	job := p.submit("some text").JobID
 	l.becomes("an end", is(events.Failed))
@@ -403,7 +403,7 @@ func TestAnEndedJobLeavesTheIndex(t *testing.T) {
 		left int64
 	}{
 		{"completed", good(), events.Completed, 0},
-		{"failed", modeltest.Status(401), events.Failed, int64(len(`{"text":"some text"}`))},
+		{"failed", modeltest.Status(500), events.Failed, int64(len(`{"text":"some text"}`))},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

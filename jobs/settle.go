@@ -119,10 +119,13 @@ func (a *attempt) settlement(res model.Response, err, cause error) (args, []byte
 		}
 		reason := events.Reason(failed.Kind)
 		if failed.Queued() {
-			return a.again(reason, failed.RetryAfter), nil
+			s := a.again(reason, failed.RetryAfter)
+			s["detail"] = failed.Type
+			return s, nil
 		}
-		s := a.end(events.OutcomeFailed, reason, true)
-		s["hint_ms"] = ms(failed.RetryAfter)
+		// A quota of which it is known when it is full again can be tried then.
+		s := a.end(events.OutcomeFailed, reason, !reason.Lasting() || reason == events.Quota && failed.RetryAfter > 0)
+		s["hint_ms"], s["detail"] = ms(failed.RetryAfter), failed.Type
 		return s, nil
 	case errors.Is(err, events.ErrUnavailable):
 		return a.again(events.StorageFault, 0), nil

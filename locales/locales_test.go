@@ -83,12 +83,30 @@ func TestS1_33_ContractSentences(t *testing.T) {
 			t.Errorf("Text(%s, %s) = %q, %s; want %q", tc.lang, tc.key, got, used, tc.want)
 		}
 	}
-	for lang, want := range map[Language]string{
-		"en": "We couldn’t create your session summary",
-		"nb": "Vi klarte ikke å lage sammendraget ditt",
+}
+
+// The words of the apps for each workload in the two languages that the original
+// apps speak, the error's beginning and the whole of the waiting.
+func TestTheAppsWords(t *testing.T) {
+	c := mustLoad(t)
+	for key, want := range map[string][2]string{
+		"ai_workload_summary_error":            {"We couldn’t create your session summary right now. You can try again, or come back to it later.", "Vi klarte ikke å lage sammendraget ditt akkurat nå. Du kan prøve igjen eller komme tilbake senere."},
+		"ai_workload_guidance_error":           {"We couldn’t generate the guidance right now. You can try again, or come back to it later.", "Vi kunne ikke generere veiledningen akkurat nå. Du kan prøve igjen eller komme tilbake senere."},
+		"ai_workload_classification_error":     {"We couldn’t classify your session right now. You can try again, or come back to it later.", "Vi klarte ikke å klassifisere økten din akkurat nå. Du kan prøve igjen eller komme tilbake senere."},
+		"ai_service_busy_retrying":             {"The AI service is busy. Retrying automatically…", "AI-tjenesten er opptatt. Prøver igjen automatisk…"},
+		"ai_workload_retry_button":             {"Try again", "Prøv igjen"},
+		"session_see_later":                    {"I’ll see this later", "Jeg ser dette senere"},
+		"session_summary_compiling":            {"Creating your session summary…", "Sammenstiller innsiktene…"},
+		"session_summary_taking_longer":        {"Your summary is taking longer than usual. You don’t have to wait here; we’ll keep working on it.", "Sammendraget tar lengre tid enn vanlig. Du trenger ikke å vente her – vi jobber videre med det."},
+		"session_guidance_compiling":           {"Creating your guidance…", "Lager veiledningen din…"},
+		"session_guidance_taking_longer":       {"Your guidance is taking longer than usual. You don’t have to wait here; we’ll keep working on it.", "Veiledningen tar lengre tid enn vanlig. Du trenger ikke å vente her – vi jobber videre med den."},
+		"session_classification_compiling":     {"Classifying your session…", "Klassifiserer økten din…"},
+		"session_classification_taking_longer": {"Classifying your session is taking longer than usual. You don’t have to wait here; we’ll keep working on it.", "Klassifiseringen tar lengre tid enn vanlig. Du trenger ikke å vente her – vi jobber videre med den."},
 	} {
-		if got, _ := c.Text(lang, "ai_workload_summary_error", nil); !strings.HasPrefix(got, want) {
-			t.Errorf("%s: %q does not begin with %q", lang, got, want)
+		for i, lang := range []Language{"en", "nb"} {
+			if got, _ := c.Text(lang, key, nil); got != want[i] {
+				t.Errorf("%s, %s: %q, want %q", lang, key, got, want[i])
+			}
 		}
 	}
 }

@@ -107,7 +107,7 @@ func named(field string, name, into *string) error {
 	switch {
 	case name == nil:
 	case *name == "":
-		return invalid(field, "empty: leave it away for all retries")
+		return invalid(field, "empty; omit it to mean all retries")
 	default:
 		*into = *name
 	}

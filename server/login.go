@@ -79,7 +79,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) (operator, bool) 
 		s.log.Warn("refused an operator's login", "from", from)
 	}
 	w.Header().Set("WWW-Authenticate", `Basic realm="tidings operators", charset="UTF-8"`)
-	plain(w, http.StatusUnauthorized, "The user is admin.\n")
+	plain(w, http.StatusUnauthorized, "Sign in as the user admin.\n")
 	return operator{}, false
 }
 

@@ -147,8 +147,8 @@ type (
 
 func done() map[string]string {
 	return map[string]string{
-		"off": "Retries are switched off. It counts from each job’s next call on.", "on": "Retries are switched on again for that.",
-		"pause": "Calls wait from now on; those under way go on.", "resume": "Calls go on.", "probe": "The next calls test the model.",
+		"off": "Retries are switched off. This takes effect with each job’s next call.", "on": "Retries are on again.",
+		"pause": "Calls wait from now on; those in progress go on.", "resume": "Calls go on.", "probe": "The next calls test the model.",
 	}
 }
 

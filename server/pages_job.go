@@ -191,6 +191,12 @@ func callRowOf(c jobs.CallLine) callRow {
 			r.Answer += ")"
 		}
 	}
+	if c.Message != "" {
+		r.Answer += ": " + c.Message
+	}
+	if c.Advice != "" {
+		r.Answer += ". Advice: " + c.Advice
+	}
 	if c.WaitHintMS > 0 {
 		r.Wait = length(time.Duration(c.WaitHintMS) * time.Millisecond)
 	}

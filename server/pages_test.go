@@ -198,7 +198,7 @@ func TestS4_77_AnOrderWithoutAnswerIsNotSaidToHaveFailed(t *testing.T) {
 	officeHouse(t, func(t *testing.T, h *house, o *operatorsScript) {
 		o.err = fmt.Errorf("%w: gone", events.ErrUnavailable)
 		a := h.form(t, "/ops/retries", url.Values{"retries": {"off"}, "scope": {"all"}, "for": {"2h"}, "owner": {"ann"}})
-		if text := string(a.body); a.status != 503 || strings.Contains(text, "Nothing was changed") || !strings.Contains(text, "Whether this was carried out is not known") {
+		if text := string(a.body); a.status != 503 || strings.Contains(text, "Nothing was changed") || !strings.Contains(text, "It is not known whether this was carried out") {
 			t.Errorf("%d %s", a.status, text)
 		}
 	})

@@ -93,6 +93,7 @@ type (
 		Reason           events.Reason  `json:"reason"`
 		MessageKey       string         `json:"message_key"`
 		Message          string         `json:"message"`
+		Detail           string         `json:"detail_code,omitempty"`
 		CanRetry         bool           `json:"can_retry"`
 		RetryAvailableAt *stamp         `json:"retry_available_at"` // null when can_retry is false
 		Reset            bool           `json:"reset,omitempty"`
@@ -175,7 +176,7 @@ func countdown(left, whole time.Duration) int {
 }
 
 func (r *renderer) failed(head headJSON, topic events.Topic, t events.Transition, f form) errorJSON {
-	j := errorJSON{headJSON: head, Outcome: t.Outcome, Reason: t.Reason, CanRetry: t.CanRetry, Reset: f.reset}
+	j := errorJSON{headJSON: head, Outcome: t.Outcome, Reason: t.Reason, Detail: t.Detail, CanRetry: t.CanRetry, Reset: f.reset}
 	if w, ok := jobs.WorkloadNamed(topic.Workload); ok {
 		j.MessageKey = w.ErrorKey
 	}

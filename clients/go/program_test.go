@@ -218,7 +218,7 @@ func TestProgram(t *testing.T) {
 	t.Run("error, and a retry that helps", func(t *testing.T) {
 		t.Parallel()
 		f := follow(t, base, "error")
-		if _, err := f.Submit(context.Background(), tidings.Submission{Text: shift, Simulate: []string{"401", "ok"}}); err != nil {
+		if _, err := f.Submit(context.Background(), tidings.Submission{Text: shift, Simulate: []string{"invalid_output", "ok"}}); err != nil {
 			t.Fatal(err)
 		}
 		f.forget() // it may have told of the error already, and starts anew all the same

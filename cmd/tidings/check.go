@@ -63,7 +63,18 @@ func worstCost(prices *model.Prices, dependency string, calls int) string {
 	if each == nil {
 		return "an unknown amount: there is no price for " + dependency
 	}
-	return fmt.Sprintf("%.2f USD with %d tokens in and %d out per call (prices of %s)", *each*float64(calls), in, written, prices.Version())
+	return fmt.Sprintf("%.2f USD with %d tokens in and %d out per call (prices of %s%s)", *each*float64(calls), in, written, prices.Version(), age(prices.Version(), time.Now()))
+}
+
+// age is a remark on prices that were compared long ago. A version that is no day,
+// as of a file of one's own, has none.
+func age(version string, now time.Time) string {
+	const fresh = 60 * 24 * time.Hour
+	day, err := time.Parse(time.DateOnly, version)
+	if old := now.Sub(day); err == nil && old > fresh {
+		return fmt.Sprintf(", %d days ago: compare them with the provider's", int(old/(24*time.Hour)))
+	}
+	return ""
 }
 
 // costCap says what TIDINGS_JOB_COST comes to.

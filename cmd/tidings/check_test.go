@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/tidings/tidings/jobs/model"
 )
@@ -81,6 +82,17 @@ func TestS4_09_TheWorstCostIsNoGuessBelowIt(t *testing.T) {
 	} {
 		if got := worstCost(prices, dependency, 2); got != want {
 			t.Errorf("%s: %q, want %q", dependency, got, want)
+		}
+	}
+}
+
+func TestTheAgeOfPricesIsSaid(t *testing.T) {
+	now := time.Date(2027, 3, 1, 12, 0, 0, 0, time.UTC)
+	for version, want := range map[string]string{
+		"2027-02-01": "", "2026-11-29": ", 92 days ago: compare them with the provider's", "ours-2026-12": "", "": "",
+	} {
+		if got := age(version, now); got != want {
+			t.Errorf("%q: %q, want %q", version, got, want)
 		}
 	}
 }

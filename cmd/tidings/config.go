@@ -35,9 +35,9 @@ type commandLine struct {
 	Work   settings      `cmd:"" help:"Work on jobs. Needs TIDINGS_REDIS_URL."`
 	All    settings      `cmd:"" help:"Serve the API and work on jobs in one process. Needs TIDINGS_REDIS_URL."`
 	Watch  watchCommand  `cmd:"" help:"Show a session's live status in the terminal. Exits with 0 at completed and 1 at error."`
-	Doctor doctorCommand `cmd:"" help:"Send a stream through the proxies in front of Tidings and say what they do to it. Exits with 1 if streams suffer."`
-	Check  checkCommand  `cmd:"" help:"Say what the settings add up to at worst, and refuse contradictory ones."`
-	Drill  drillCommand  `cmd:"" help:"Break what the service stands on, and count what it does then. Exits with 1 when a gate fails."`
+	Doctor doctorCommand `cmd:"" help:"Send a stream through the proxies in front of Tidings and report what they do to it. Exits with 1 if streams suffer."`
+	Check  checkCommand  `cmd:"" help:"Show the worst case of the settings, and refuse contradictory ones."`
+	Drill  drillCommand  `cmd:"" help:"Break what the service depends on, and measure how it copes. Exits with 1 when a gate fails."`
 
 	Retries retriesCommand `cmd:"" help:"Switch the fleet's retries off for a time or on again, or show what is off and who did it."`
 	Pause   pauseCommand   `cmd:"" help:"Let all calls to a model wait for a time. Jobs wait with them."`
@@ -47,26 +47,26 @@ type commandLine struct {
 
 // settings are those of every mode that runs parts of the service.
 type settings struct {
-	Listen    string `group:"Addresses" env:"TIDINGS_LISTEN" default:"127.0.0.1:8080" help:"Where the API listens. Port 0 picks one."`
-	OpsListen string `group:"Addresses" env:"TIDINGS_OPS_LISTEN" default:"127.0.0.1:8081" help:"Where health, metrics and the queues' web page listen. Never public."`
+	Listen    string `group:"Addresses" env:"TIDINGS_LISTEN" default:"127.0.0.1:8080" help:"The address the API listens on. Port 0 picks a free one."`
+	OpsListen string `group:"Addresses" env:"TIDINGS_OPS_LISTEN" default:"127.0.0.1:8081" help:"The address of health, metrics and the operators' pages. Never make it public."`
 	H2C       bool   `name:"h2c" group:"Addresses" env:"TIDINGS_H2C" help:"Also speak HTTP/2 without TLS, for a proxy that does."`
-	RedisURL  string `group:"Addresses" env:"TIDINGS_REDIS_URL" placeholder:"URL" help:"redis://, redis-sentinel:// or redis-cluster://, or one of them with rediss for TLS. Empty: an embedded one, in dev only."`
+	RedisURL  string `group:"Addresses" env:"TIDINGS_REDIS_URL" placeholder:"URL" help:"redis://, redis-sentinel:// or redis-cluster://, or their rediss forms for TLS. Empty: an embedded Redis, in dev only."`
 
-	Auth         string        `group:"Who may call" env:"TIDINGS_AUTH" enum:"off,jwt" default:"off" help:"off: everybody is the same owner. jwt: a bearer token's sub is the owner."`
+	Auth         string        `group:"Who may call" env:"TIDINGS_AUTH" enum:"off,jwt" default:"off" help:"off: all callers are the same owner. jwt: a bearer token's sub is the owner."`
 	JWTPublicKey string        `name:"jwt-public-key" group:"Who may call" env:"TIDINGS_JWT_PUBLIC_KEY" placeholder:"FILE" help:"PEM file with the keys to check tokens with, one or several: RS256, ES256 or EdDSA. TIDINGS_JWT_SECRET instead: HS256."`
 	JWTIssuer    string        `name:"jwt-issuer" group:"Who may call" env:"TIDINGS_JWT_ISSUER" placeholder:"ISS" help:"What a token's iss must be. Needed with jwt."`
 	JWTAudience  string        `name:"jwt-audience" group:"Who may call" env:"TIDINGS_JWT_AUDIENCE" placeholder:"AUD" help:"What a token's aud must contain. Needed with jwt."`
 	JWTLifetime  time.Duration `name:"jwt-lifetime" group:"Who may call" env:"TIDINGS_JWT_LIFETIME" type:"span" from:"1m" to:"365d" default:"24h" help:"How long a token may be valid from its iat, or from now. One that is valid for longer is refused."`
 	Origins      []string      `group:"Who may call" env:"TIDINGS_ORIGINS" placeholder:"ORIGIN" help:"Web origins that may call the API from a browser, with commas between them. *: all."`
 	Hosts        []string      `group:"Who may call" env:"TIDINGS_HOSTS" placeholder:"NAME" help:"Host names under which the API may be called while TIDINGS_AUTH is off, with commas between them. IP addresses and localhost always may."`
-	QueuesWrite  bool          `group:"Who may call" env:"TIDINGS_QUEUES_WRITE" help:"Let operators change tasks on the queues' web page and not only look."`
+	QueuesWrite  bool          `group:"Who may call" env:"TIDINGS_QUEUES_WRITE" help:"Let operators change tasks on the queues' web page; otherwise it is read-only."`
 
 	Model        string        `group:"Model" env:"TIDINGS_MODEL" placeholder:"MODEL" help:"anthropic/NAME, openai/NAME, gemini/NAME, or local, which needs no key and only quotes. Without it dev takes local; serve, work and all do not start."`
 	ModelName    string        `group:"Model" env:"ANTHROPIC_MODEL" placeholder:"NAME" help:"The model's name when TIDINGS_MODEL gives only the provider, anthropic."`
-	ModelBaseURL string        `group:"Model" env:"TIDINGS_MODEL_BASE_URL" placeholder:"URL" help:"Another address than the provider's own: a proxy, or a server that speaks as OpenAI does."`
-	ModelOutput  string        `group:"Model" env:"TIDINGS_MODEL_OUTPUT" enum:"json_schema,json_object,text" default:"json_schema" help:"How the model is asked for JSON. Lower it for servers that know less."`
-	PriceFile    string        `name:"prices" group:"Model" env:"TIDINGS_PRICES" placeholder:"FILE" help:"Prices of your own, laid over the list that is built in: see providers.md."`
-	JobCost      string        `group:"Model" env:"TIDINGS_JOB_COST" default:"0" bounds:"0 to 10000" help:"What the calls of one job may cost, in US dollars. 0: anything. Holds where the model's price is known."`
+	ModelBaseURL string        `group:"Model" env:"TIDINGS_MODEL_BASE_URL" placeholder:"URL" help:"An address other than the provider's own: a proxy, or a server with an OpenAI-compatible API."`
+	ModelOutput  string        `group:"Model" env:"TIDINGS_MODEL_OUTPUT" enum:"json_schema,json_object,text" default:"json_schema" help:"How the model is asked for JSON. Choose a weaker form for servers that do not support json_schema."`
+	PriceFile    string        `name:"prices" group:"Model" env:"TIDINGS_PRICES" placeholder:"FILE" help:"A file of your own prices, which override the built-in list: see providers.md."`
+	JobCost      string        `group:"Model" env:"TIDINGS_JOB_COST" default:"0" bounds:"0 to 10000" help:"The most that one job's calls may cost, in US dollars. 0: no limit. It applies where the model's price is known."`
 	LocalLatency time.Duration `group:"Model" env:"TIDINGS_LOCAL_LATENCY" type:"span" from:"0s" to:"30s" default:"1s" help:"How long the local model takes in dev, so that there is something to watch."`
 
 	gateSettings
@@ -74,12 +74,12 @@ type settings struct {
 	Calls         int           `group:"Retries in the call" env:"TIDINGS_CALLS,AI_MODEL_RETRY_ATTEMPTS" type:"whole" from:"1" to:"5" default:"3" help:"Calls in one attempt, the first included."`
 	FirstPause    time.Duration `name:"call-first-pause" group:"Retries in the call" env:"TIDINGS_CALL_FIRST_PAUSE,AI_MODEL_RETRY_INITIAL_DELAY_SECONDS" type:"span" from:"1ms" to:"5s" default:"1s" help:"Longest first pause between two calls. Further ones double, up to 8s."`
 	CallBudget    time.Duration `group:"Retries in the call" env:"TIDINGS_CALL_BUDGET,AI_MODEL_TIMEOUT_SECONDS" type:"span" from:"100ms" to:"5m" default:"45s" help:"Time for all calls and pauses of one attempt. Twice that for long workloads."`
-	CallJitter    string        `group:"Retries in the call" env:"TIDINGS_CALL_JITTER" default:"full" bounds:"full, or 0 to 1" help:"Which part of a pause is left to chance."`
+	CallJitter    string        `group:"Retries in the call" env:"TIDINGS_CALL_JITTER" default:"full" bounds:"full, or 0 to 1" help:"The random share of a pause."`
 	CallAllowance int           `group:"Retries in the call" env:"TIDINGS_CALL_ALLOWANCE" type:"whole" from:"1" to:"100" default:"12" help:"Calls that one job may make in all its attempts, stored with the job."`
 
 	QueueAttempts int           `group:"Retries by the queue" env:"TIDINGS_QUEUE_ATTEMPTS" type:"whole" from:"1" to:"10" default:"4" help:"Attempts at one job, the first included."`
 	QueueDelays   string        `group:"Retries by the queue" env:"TIDINGS_QUEUE_DELAYS" default:"30s,60s,120s" bounds:"each 10ms to 1h" help:"Waits between attempts: a list whose last one repeats, or exp:10s..5m for 10, 20, 40 s and so on."`
-	QueueJitter   string        `group:"Retries by the queue" env:"TIDINGS_QUEUE_JITTER" default:"0" bounds:"0 to 0.1" help:"By which fraction those waits may grow."`
+	QueueJitter   string        `group:"Retries by the queue" env:"TIDINGS_QUEUE_JITTER" default:"0" bounds:"0 to 0.1" help:"The fraction by which those waits may grow."`
 	Deadline      time.Duration `group:"Retries by the queue" env:"TIDINGS_DEADLINE" type:"span" from:"1s" to:"16h" default:"10m" help:"How long a job may take from its acceptance. Half as much again for long workloads."`
 
 	Heartbeat    time.Duration `group:"Streams" env:"TIDINGS_HEARTBEAT" type:"span" from:"10ms" to:"1m" default:"15s" help:"How often an idle stream sends a comment."`
@@ -93,13 +93,13 @@ type settings struct {
 	OwnerJobs   int           `group:"Workers" env:"TIDINGS_OWNER_JOBS" type:"whole" from:"1" to:"10000000" default:"100" help:"Open jobs of one owner in all processes together, unless TIDINGS_AUTH is off. Further submits are refused."`
 	OwnerStarts int           `group:"Workers" env:"TIDINGS_OWNER_STARTS" type:"whole" from:"1" to:"60000" default:"60" help:"Jobs that one owner may start in a minute, replaced and cancelled ones too, after as many as may be open at once. Not with TIDINGS_AUTH off."`
 	InputBytes  int           `group:"Workers" env:"TIDINGS_INPUT_BYTES" type:"whole" from:"1048576" to:"1099511627776" default:"268435456" help:"Bytes that the inputs of open and failed jobs may take together. The oldest of failed jobs make way; what does not fit beside those of open jobs is refused."`
-	Lease       time.Duration `group:"Workers" env:"TIDINGS_LEASE" type:"span" from:"100ms" to:"1m" default:"15s" help:"How long a silent worker keeps its job. Renewed at a third of it."`
-	Outside     []string      `group:"Workers" env:"TIDINGS_OUTSIDE" placeholder:"WORKLOAD" help:"Workloads that workers in other programs do, with commas between them. The same in every process."`
+	Lease       time.Duration `group:"Workers" env:"TIDINGS_LEASE" type:"span" from:"100ms" to:"1m" default:"15s" help:"How long a silent worker keeps its job. The lease is renewed every third of that."`
+	Outside     []string      `group:"Workers" env:"TIDINGS_OUTSIDE" placeholder:"WORKLOAD" help:"Workloads done by workers in other programs, separated by commas. The same in every process."`
 
-	WaitReplicas int           `group:"Fail-over" env:"TIDINGS_WAIT_REPLICAS" type:"whole" from:"0" to:"10" default:"0" help:"Replicas of Redis that must have a submit, claim or result before it counts as done. 0: none is waited for."`
+	WaitReplicas int           `group:"Fail-over" env:"TIDINGS_WAIT_REPLICAS" type:"whole" from:"0" to:"10" default:"0" help:"Redis replicas that must confirm a submit, claim or result before it counts as done. 0: wait for none."`
 	WaitTimeout  time.Duration `group:"Fail-over" env:"TIDINGS_WAIT_TIMEOUT" type:"span" from:"10ms" to:"2s" default:"500ms" help:"How long they may take. Then work goes on and the answer to a submit says so."`
 
-	Drain time.Duration `group:"Shutdown" env:"TIDINGS_DRAIN" type:"span" from:"0s" to:"10m" default:"10s" help:"Over how long the streams are closed."`
+	Drain time.Duration `group:"Shutdown" env:"TIDINGS_DRAIN" type:"span" from:"0s" to:"10m" default:"10s" help:"The time over which the streams are closed at shutdown."`
 	Grace time.Duration `group:"Shutdown" env:"TIDINGS_GRACE" type:"span" from:"1s" to:"15m" default:"40s" help:"How long the orchestrator waits before it kills the process. Only checked: set it there too."`
 
 	Retention         time.Duration `group:"Keeping" env:"TIDINGS_RETENTION" type:"span" from:"1m" to:"3650d" default:"7d" help:"How long jobs and their logs are kept."`

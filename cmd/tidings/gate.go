@@ -12,17 +12,17 @@ import (
 // default is that of gate.Defaults, which a test compares.
 type gateSettings struct {
 	ModelConcurrency int           `group:"Gate" env:"TIDINGS_MODEL_CONCURRENCY" type:"whole" from:"1" to:"10000" default:"100" help:"Calls that all processes together make to the model at the same time."`
-	BusyWait         time.Duration `group:"Gate" env:"TIDINGS_BUSY_WAIT" type:"span" from:"10ms" to:"1m" default:"2s" help:"After how long, and up to twice that, a job asks again that found no place among them. About a call's usual length is good."`
-	FirstReserve     float64       `group:"Gate" env:"TIDINGS_FIRST_RESERVE" type:"part" from:"0" to:"0.9" default:"0.1" help:"Which part of those only jobs' first calls may take."`
+	BusyWait         time.Duration `group:"Gate" env:"TIDINGS_BUSY_WAIT" type:"span" from:"10ms" to:"1m" default:"2s" help:"How long a job waits, up to twice that, before it asks again when all of them are taken. A call's usual length is a good value."`
+	FirstReserve     float64       `group:"Gate" env:"TIDINGS_FIRST_RESERVE" type:"part" from:"0" to:"0.9" default:"0.1" help:"The share of them that is reserved for jobs' first calls."`
 
 	RetryBurst       int     `group:"Gate" env:"TIDINGS_RETRY_BURST" type:"whole" from:"1" to:"10000" default:"100" help:"Repeated calls that all processes together have in reserve."`
-	RetryPerFirst    float64 `group:"Gate" env:"TIDINGS_RETRY_PER_FIRST" type:"part" from:"0" to:"1" default:"0.2" help:"By how much of a call each job's first call fills that reserve."`
-	RetryPerSecond   float64 `group:"Gate" env:"TIDINGS_RETRY_PER_SECOND" type:"part" from:"0.001" to:"10000" default:"1" help:"By how many calls a second fills it."`
-	RetryManualShare float64 `group:"Gate" env:"TIDINGS_RETRY_MANUAL_SHARE" type:"part" from:"0.001" to:"1" default:"0.25" help:"How large the reserve of manual retries is, beside that one."`
+	RetryPerFirst    float64 `group:"Gate" env:"TIDINGS_RETRY_PER_FIRST" type:"part" from:"0" to:"1" default:"0.2" help:"How much of a call each job's first call adds to that reserve."`
+	RetryPerSecond   float64 `group:"Gate" env:"TIDINGS_RETRY_PER_SECOND" type:"part" from:"0.001" to:"10000" default:"1" help:"How many calls each second adds to it."`
+	RetryManualShare float64 `group:"Gate" env:"TIDINGS_RETRY_MANUAL_SHARE" type:"part" from:"0.001" to:"1" default:"0.25" help:"The size of the separate reserve for manual retries, as a share of that one."`
 
 	BreakerWindow  time.Duration `group:"Gate" env:"TIDINGS_BREAKER_WINDOW" type:"span" from:"10ms" to:"1h" default:"30s" help:"How far back the breaker looks."`
 	BreakerCalls   int           `group:"Gate" env:"TIDINGS_BREAKER_CALLS" type:"whole" from:"1" to:"1000000" default:"10" help:"Calls it must have seen there before it may open. dev raises it for the local model, whose failures are played."`
-	BreakerRatio   float64       `group:"Gate" env:"TIDINGS_BREAKER_RATIO" type:"part" from:"0.001" to:"1" default:"0.5" help:"Which part of them must have failed for it to open."`
+	BreakerRatio   float64       `group:"Gate" env:"TIDINGS_BREAKER_RATIO" type:"part" from:"0.001" to:"1" default:"0.5" help:"The share of them that must have failed for it to open."`
 	BreakerOpen    time.Duration `group:"Gate" env:"TIDINGS_BREAKER_OPEN" type:"span" from:"10ms" to:"1h" default:"15s" help:"How long it opens at first. It doubles each time that the probes fail."`
 	BreakerOpenMax time.Duration `group:"Gate" env:"TIDINGS_BREAKER_OPEN_MAX" type:"span" from:"10ms" to:"1h" default:"2m" help:"How long it opens at most."`
 	BreakerProbes  int           `group:"Gate" env:"TIDINGS_BREAKER_PROBES" type:"whole" from:"1" to:"1000" default:"3" help:"Good calls that close it, and calls at the same time that it closes with."`

@@ -78,7 +78,7 @@ func switchRetries(ctx context.Context, c *retriesCommand, out io.Writer) error 
 		switch {
 		case value == nil:
 		case c.Action == "show":
-			return fmt.Errorf("retries show lists all that is off: leave --%s away", name)
+			return fmt.Errorf("retries show lists everything that is off: omit --%s", name)
 		case c.Action == "on" && name == "for":
 			return errors.New("--for is for retries off: on holds until somebody orders off again")
 		default:

@@ -300,7 +300,7 @@ func refusedProbe(res *http.Response) *noProbe {
 	case ours && code == http.StatusServiceUnavailable:
 		n.do = "Tidings is shutting down or has lost its Redis: see its log"
 	case ours && code == http.StatusNotFound:
-		n.do = "This is Tidings, but its version knows no probes, or the address has a path too much"
+		n.do = "This is Tidings, but its version knows no probes, or the address has an extra path"
 	case ours:
 		n.do = "Tidings has refused it: see its log"
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:

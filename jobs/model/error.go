@@ -14,7 +14,8 @@ import (
 
 // Error is a failed call, already classified where the vendor's type was still
 // known. Its text is safe to log and to show to operators: it never contains
-// the prompt, the output, a key or the provider's message.
+// the prompt, the output, a key or the provider's message; only Message has
+// something of the latter, and is for those who look for the cause.
 type Error struct {
 	Kind retry.Kind
 	// Status is the provider's HTTP status, 0 if there was none.
@@ -22,6 +23,8 @@ type Error struct {
 	// Type is the provider's own error type, such as "overloaded_error", if
 	// ErrorTypes knows it, or our name for what has none.
 	Type string
+	// Message is what may be kept of the provider's message, see Redact.
+	Message string
 	// RetryAfter is the provider's wait hint counted from the answer; 0 is none.
 	RetryAfter time.Duration
 	// RequestID is the provider's id of the failed request.

@@ -104,7 +104,7 @@ local function finish(r, outcome, reason, can_retry, retry_at, keep)
   local hint = can_retry and num(r.hint) or 0
   if hint > now_ms() then retry_at = math.max(retry_at or 0, hint) else hint = '' end
   local t = publish(r, {status = 'error', outcome = outcome, reason = reason,
-    can_retry = can_retry and '1' or '', retry_at = retry_at, replaced_by = r.replaced_by})
+    can_retry = can_retry and '1' or '', retry_at = retry_at, replaced_by = r.replaced_by, detail = a.detail ~= '' and a.detail or nil})
   set(r, {token = '', lease = '', next_retry = '', not_before = '', hint = hint, paused = ''})
   if keep > 0 then redis.call('PEXPIRE', INPUT, keep) else redis.call('DEL', INPUT) end
   return t

@@ -4,7 +4,7 @@
 --    the order is: a repeat of the same report; another report; worker, token, lease, attempt.
 -- a: job, token, kind (completed | retrying | queued | error), lines (ledger),
 --    spent (the calls' cost so far), worst (what one more may cost),
---    reason, outcome, can_retry, delay_ms, hint_ms (what the provider asks to wait), save_ms, input_ms, document_ms,
+--    detail (the provider's or the worker's own word for the failure), reason, outcome, can_retry, delay_ms, hint_ms (what the provider asks to wait), save_ms, input_ms, document_ms,
 --    the holes in the last line, which is the attempt's, are filled in; wait_ms (queued: not before), may_end (that wait may end early, so it lasts until the deadline at most), retry_ms (error: no manual retry before), new_run (the queue's task cannot carry on)
 --    attempt, print, worker (a report: the attempt, what it says, who says it)
 -- ARGV 4: the document without its version

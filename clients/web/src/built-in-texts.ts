@@ -50,7 +50,7 @@ export const builtInTexts: Readonly<Record<string, Readonly<Record<string, strin
   "en": {
     "ai_service_busy_retrying": "The AI service is busy. Retrying automatically…",
     "ai_workload_classification_error": "We couldn’t classify your session right now. You can try again, or come back to it later.",
-    "ai_workload_guidance_error": "We couldn’t create your guidance right now. You can try again, or come back to it later.",
+    "ai_workload_guidance_error": "We couldn’t generate the guidance right now. You can try again, or come back to it later.",
     "ai_workload_retry_button": "Try again",
     "ai_workload_summary_error": "We couldn’t create your session summary right now. You can try again, or come back to it later.",
     "session_checking_connection": "Checking the connection…",
@@ -155,7 +155,7 @@ export const builtInTexts: Readonly<Record<string, Readonly<Record<string, strin
   "nb": {
     "ai_service_busy_retrying": "AI-tjenesten er opptatt. Prøver igjen automatisk…",
     "ai_workload_classification_error": "Vi klarte ikke å klassifisere økten din akkurat nå. Du kan prøve igjen eller komme tilbake senere.",
-    "ai_workload_guidance_error": "Vi klarte ikke å lage veiledningen din akkurat nå. Du kan prøve igjen eller komme tilbake senere.",
+    "ai_workload_guidance_error": "Vi kunne ikke generere veiledningen akkurat nå. Du kan prøve igjen eller komme tilbake senere.",
     "ai_workload_retry_button": "Prøv igjen",
     "ai_workload_summary_error": "Vi klarte ikke å lage sammendraget ditt akkurat nå. Du kan prøve igjen eller komme tilbake senere.",
     "session_checking_connection": "Sjekker tilkoblingen…",

@@ -99,7 +99,7 @@ async function failure(where: Where) {
     return response;
   };
   const f = await follow(where, { fetch: late });
-  await f.submit("401", "ok");
+  await f.submit("invalid_output", "ok");
   const failed = await f.event("error");
   const accepted = await f.of.retry();
   if (!accepted) return { accepted, status: f.of.getSnapshot() }; // nothing more would come

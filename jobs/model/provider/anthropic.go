@@ -35,7 +35,7 @@ func newAnthropic(name string, a Access) *anthropicModel {
 	if a.Key != "" {
 		options = append(options, option.WithAPIKey(a.Key))
 	}
-	d := dialect{provider: "anthropic", requestID: "request-id", refusals: []string{"output_config", "output_format", "structured output"},
+	d := dialect{provider: "anthropic", model: name, requestID: "request-id", refusals: []string{"output_config", "output_format", "structured output"},
 		ownAddress: a.BaseURL == "", bound: &bound{names: []string{"max_tokens"}}}
 	return &anthropicModel{name: name, access: a, messages: anthropic.NewClient(options...).Messages, dialect: d}
 }

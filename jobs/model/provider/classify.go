@@ -15,6 +15,7 @@ import (
 // dialect is what differs between providers beside the form of their answers.
 type dialect struct {
 	provider  string
+	model     string
 	requestID string // the header's name
 	// refusals are words of an error about the way JSON was asked for.
 	refusals []string
@@ -30,7 +31,7 @@ type dialect struct {
 // put into its body.
 func (d dialect) answered(x *exchange, status int, s said) *model.Error {
 	kind, _ := retry.Classify(status, s.text)
-	e := &model.Error{Kind: kind, Status: status}
+	e := &model.Error{Kind: kind, Status: status, Message: model.Redact(s.text, d.model)}
 	row, known := rowOf(s.types)
 	e.Type = row.Type
 	words, told := wordsOf(status, s)

@@ -41,7 +41,7 @@ func newGemini(name string, a Access) (*geminiModel, error) {
 		// The SDK's text shows its settings, and so the key.
 		return nil, errors.New("model: Gemini's client does not take these settings")
 	}
-	d := dialect{provider: "gemini", requestID: "x-goog-request-id", ownAddress: a.BaseURL == "", bound: &bound{names: []string{"maxOutputTokens"}},
+	d := dialect{provider: "gemini", model: name, requestID: "x-goog-request-id", ownAddress: a.BaseURL == "", bound: &bound{names: []string{"maxOutputTokens"}},
 		refusals: []string{"response_schema", "responseschema", "response_json_schema", "responsejsonschema",
 			"response_mime_type", "responsemimetype", "json mode", "structured output"}}
 	return &geminiModel{name: name, access: a, models: client.Models, dialect: d}, nil

@@ -45,7 +45,7 @@ func newOpenAI(name string, a Access) *openaiModel {
 	if official(base) {
 		names = []string{newBound, oldBound}
 	}
-	d := dialect{provider: "openai", requestID: "x-request-id", refusals: []string{"response_format", "json_schema", "structured output"},
+	d := dialect{provider: "openai", model: name, requestID: "x-request-id", refusals: []string{"response_format", "json_schema", "structured output"},
 		ownAddress: a.BaseURL == "", bound: &bound{names: names}}
 	// The service and not openai.NewClient: that one reads the environment.
 	return &openaiModel{name: name, access: a, chat: openai.NewChatCompletionService(options...), dialect: d}

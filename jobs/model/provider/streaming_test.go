@@ -84,6 +84,20 @@ func TestStreams(t *testing.T) {
 	}
 }
 
+// Some gateways count nothing at the start of a stream and everything at its end.
+func TestUsageFromTheEndOfAStream(t *testing.T) {
+	stream := `data: {"type":"message_start","message":{"model":"m","usage":{"input_tokens":0,"output_tokens":0}}}` + "\n\n" +
+		`data: {"type":"content_block_delta","delta":{"type":"text_delta","text":"{\"title\":\"x\"}"}}` + "\n\n" +
+		`data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"input_tokens":900,"cache_read_input_tokens":100,"output_tokens":80}}` + "\n\n" +
+		`data: {"type":"message_stop"}` + "\n\n"
+	p, _ := open(t, "anthropic", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(stream)) })
+	resp, err := p.Generate(t.Context(), long())
+	if err != nil || *resp.Usage.CachedTokens != 100 {
+		t.Fatalf("%+v, %v", resp, err)
+	}
+	checkTokens(t, resp.Usage, 1000, 80)
+}
+
 func checkTokens(t *testing.T, u model.Usage, input, output int64) {
 	t.Helper()
 	if input == 0 {

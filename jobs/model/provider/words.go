@@ -111,8 +111,8 @@ func noModel(text string) bool {
 	if anyOf(text, "temporarily", "currently", "at the moment", "overloaded") {
 		return false
 	}
-	return anyOf(text, "unknown model", "invalid model", "no such model", "unsupported model", "not a valid model", "no endpoints found", "模型不存在", "无可用渠道") ||
-		regexp.MustCompile(`(\bmodels?\b|deployment|模型).{0,120}(not found|not exist|n't exist|not supported|not available|not accessible|not recognized|decommissioned|`+
+	return anyOf(text, "unknown model", "invalid model", "no such model", "unsupported model", "not a valid model", "unexpected model", "model identifier is invalid", "model name is invalid", "model id is invalid", "no endpoints found", "模型不存在", "无可用渠道") ||
+		regexp.MustCompile(`(\bmodels?\b|deployment|模型).{0,120}(not found|not exist|n't exist|not supported|n't supported|not available|not accessible|not recognized|decommissioned|`+
 			`deprecated|retired|discontinued|no longer|not have access|no access|不存在|未找到|下线|不支持)`).MatchString(text)
 }
 

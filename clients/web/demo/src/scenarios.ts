@@ -35,9 +35,9 @@ export const scenarios: readonly Scenario[] = [
   },
   {
     id: "bad-key",
-    simulate: ["401:700ms", "ok:2500ms"],
-    hint: "A refused key is not worth repeating, so nothing is. The user gets a clear text and a button that starts a new job: " +
-      "by then, the key is right.",
+    simulate: ["401:700ms"],
+    hint: "A refused key is not worth repeating, so nothing is, and no button promises that it would help: the text says that it is ours to fix. " +
+      "Another scenario starts a new job.",
   },
   {
     id: "cut",

@@ -52,7 +52,7 @@ internal val builtInTexts: Map<String, Map<String, String>> = mapOf(
     "en" to mapOf(
         "ai_service_busy_retrying" to "The AI service is busy. Retrying automatically…",
         "ai_workload_classification_error" to "We couldn’t classify your session right now. You can try again, or come back to it later.",
-        "ai_workload_guidance_error" to "We couldn’t create your guidance right now. You can try again, or come back to it later.",
+        "ai_workload_guidance_error" to "We couldn’t generate the guidance right now. You can try again, or come back to it later.",
         "ai_workload_retry_button" to "Try again",
         "ai_workload_summary_error" to "We couldn’t create your session summary right now. You can try again, or come back to it later.",
         "session_checking_connection" to "Checking the connection…",
@@ -157,7 +157,7 @@ internal val builtInTexts: Map<String, Map<String, String>> = mapOf(
     "nb" to mapOf(
         "ai_service_busy_retrying" to "AI-tjenesten er opptatt. Prøver igjen automatisk…",
         "ai_workload_classification_error" to "Vi klarte ikke å klassifisere økten din akkurat nå. Du kan prøve igjen eller komme tilbake senere.",
-        "ai_workload_guidance_error" to "Vi klarte ikke å lage veiledningen din akkurat nå. Du kan prøve igjen eller komme tilbake senere.",
+        "ai_workload_guidance_error" to "Vi kunne ikke generere veiledningen akkurat nå. Du kan prøve igjen eller komme tilbake senere.",
         "ai_workload_retry_button" to "Prøv igjen",
         "ai_workload_summary_error" to "Vi klarte ikke å lage sammendraget ditt akkurat nå. Du kan prøve igjen eller komme tilbake senere.",
         "session_checking_connection" to "Sjekker tilkoblingen…",
