@@ -2,7 +2,8 @@
 
 // Command loadtest is a server to be measured: the API of package server over the
 // log in Redis, without workers, and with the heads compared so rarely that live
-// copies without a log behind them pass. `make bench` runs it.
+// copies without a log behind them pass. It prints its two addresses: the API's and
+// the profiles'. A load generator of many streams belongs in front of it.
 package main
 
 import (
