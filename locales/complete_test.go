@@ -36,7 +36,7 @@ func contractKeys() []string {
 	}
 	for _, code := range strings.Fields(`
 		invalid_session_id invalid_body invalid_field body_too_large input_too_long unsupported_media_type invalid_idempotency_key
-		idempotency_key_reused unknown_workload not_found no_document method_not_allowed unauthorized forbidden
+		idempotency_key_reused unknown_workload not_found no_document method_not_allowed unauthorized cross_site unknown_host forbidden
 		job_running not_retryable already_completed input_gone too_often wait_required queue_full admission_denied
 		too_many_streams too_many_live_jobs storage_unavailable draining simulate_only_in_dev invalid_query
 		attempt_conflict claim_lost unknown_failure_type not_resolvable not_acceptable internal`) {

@@ -2,6 +2,8 @@ package server
 
 import (
 	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -43,8 +45,10 @@ func only(s string, ok func(byte) bool) bool {
 	return true
 }
 
+// validSession refuses . and .. as well: whoever resolves an address with them
+// comes to another one.
 func validSession(id string) bool {
-	return id != "" && len(id) <= maxSessionID &&
+	return id != "" && id != "." && id != ".." && len(id) <= maxSessionID &&
 		only(id, func(b byte) bool { return alphanumeric(b) || strings.IndexByte("._:-", b) >= 0 })
 }
 
@@ -59,7 +63,17 @@ func (s *Server) topic(c *gin.Context) (events.Topic, error) {
 	if _, ok := jobs.WorkloadNamed(workload); !ok {
 		return events.Topic{}, &problem{code: codeUnknownWorkload}
 	}
-	return events.NewTopic(callOf(c).who.Owner, session, workload), nil
+	return s.topicFor(callOf(c).who.Owner, session, workload), nil
+}
+
+// topicFor is an owner's topic, by the keyed hash if there is a salt.
+func (s *Server) topicFor(owner, session, workload string) events.Topic {
+	if s.o.OwnerSalt != "" && owner != "" {
+		mac := hmac.New(sha256.New, []byte(s.o.OwnerSalt))
+		mac.Write([]byte(owner))
+		owner = string(mac.Sum(nil))
+	}
+	return events.NewTopic(owner, session, workload)
 }
 
 // switched reads a yes-or-no query parameter.

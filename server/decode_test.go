@@ -45,3 +45,14 @@ func TestAnAmbiguousBodyIsRefused(t *testing.T) {
 		t.Errorf("%d came through", len(h.jobs.submits))
 	}
 }
+
+func TestASaltKeysTheHashOfAnOwner(t *testing.T) {
+	plain, salted, other := &Server{}, &Server{o: Options{OwnerSalt: "a"}}, &Server{o: Options{OwnerSalt: "b"}}
+	of := func(s *Server, owner string) string { return s.topicFor(owner, "s", "summary").Owner }
+	if of(plain, "anna") == of(salted, "anna") || of(salted, "anna") == of(other, "anna") || of(salted, "anna") == of(salted, "bert") {
+		t.Error("the salt changes nothing")
+	}
+	if of(salted, "anna") != of(salted, "anna") || of(salted, "") != of(plain, "") {
+		t.Error("an owner is not the same each time")
+	}
+}

@@ -139,7 +139,7 @@ func TestIdempotencyKeys(t *testing.T) {
 
 // hostileIDs are no session ids, as they come in a path.
 func hostileIDs() []string {
-	return []string{"a%0d%0aX:1", "a%0ab", "a%00", "a%2fb", "a%20b", "%c3%a6", "a%25b", "a%3fb", "a%7bb%7d", "%2e%2e%2f", strings.Repeat("a", 129), "a*", "a,b", "a@b"}
+	return []string{"a%0d%0aX:1", "a%0ab", "a%00", "a%2fb", "a%20b", "%c3%a6", "a%25b", "a%3fb", "a%7bb%7d", "%2e%2e%2f", strings.Repeat("a", 129), "a*", "a,b", "a@b", "%2e", "%2E%2e"}
 }
 
 func TestSessionIDs(t *testing.T) {

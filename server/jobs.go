@@ -169,10 +169,12 @@ type (
 	}
 	attemptJSON struct {
 		jobs.AttemptLine
-		StartedAt  stamp  `json:"started_at"`
-		EndedAt    *stamp `json:"ended_at"` // null while it runs
-		DurationMS *int64 `json:"duration_ms"`
-		NextAt     *stamp `json:"next_retry_at,omitempty"`
+		// Worker hides the process that worked: its host is the operators' to see.
+		Worker     *struct{} `json:"worker,omitempty"`
+		StartedAt  stamp     `json:"started_at"`
+		EndedAt    *stamp    `json:"ended_at"` // null while it runs
+		DurationMS *int64    `json:"duration_ms"`
+		NextAt     *stamp    `json:"next_retry_at,omitempty"`
 	}
 	callJSON struct {
 		jobs.CallLine

@@ -67,10 +67,12 @@ func plain(w http.ResponseWriter, status int, text string) {
 type readiness struct {
 	probe    func(context.Context) error // a message from publishing to delivery
 	draining func() bool
+	warning  func(context.Context) string // may be nil
 
-	mu    sync.Mutex
-	asked time.Time
-	last  string
+	mu     sync.Mutex
+	asked  time.Time
+	last   string
+	warned string
 }
 
 // The states of readiness, as /readyz says them.
@@ -93,9 +95,19 @@ func (r *readiness) state(ctx context.Context) string {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
 	defer cancel()
-	r.last = r.ask(ctx)
+	r.last, r.warned = r.ask(ctx), ""
+	if r.warning != nil && r.last == stateReady {
+		r.warned = r.warning(ctx)
+	}
 	r.asked = time.Now()
 	return r.last
+}
+
+// warnedOf is the warning of the last question.
+func (r *readiness) warnedOf() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.warned
 }
 
 func (r *readiness) ask(ctx context.Context) string {
@@ -115,7 +127,13 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	if state == stateDeaf || state == stateDraining {
 		status = http.StatusServiceUnavailable
 	}
-	b, err := encode(map[string]string{"status": state})
+	said := map[string]string{"status": state}
+	if state == stateReady {
+		if w := s.ready.warnedOf(); w != "" {
+			said["warning"] = w
+		}
+	}
+	b, err := encode(said)
 	if err != nil { // strings always encode
 		panic(err)
 	}
@@ -135,7 +153,7 @@ func (s *Server) devModelCalls(w http.ResponseWriter, r *http.Request) {
 		plain(w, http.StatusBadRequest, "give session_id, and workload unless it is summary\n")
 		return
 	}
-	b, err := encode(map[string]int{"calls": s.o.DevModelCalls(events.NewTopic(q.Get("owner"), q.Get("session_id"), workload))})
+	b, err := encode(map[string]int{"calls": s.o.DevModelCalls(s.topicFor(q.Get("owner"), q.Get("session_id"), workload))})
 	if err != nil { // numbers always encode
 		panic(err)
 	}

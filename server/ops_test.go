@@ -229,3 +229,11 @@ func TestTheSimulatedModelsCallsAreToldInDevOnly(t *testing.T) {
 		}
 	}, func(o *Options) { o.DevModelCalls = calls })
 }
+
+func TestReadinessTellsItsWarning(t *testing.T) {
+	synctestHouse(t, func(t *testing.T, h *house) {
+		if a := h.doOps(t, "GET", "/readyz"); a.status != 200 || string(a.body) != `{"status":"ready","warning":"Redis may evict jobs"}`+"\n" {
+			t.Errorf("%d %s", a.status, a.body)
+		}
+	}, func(o *Options) { o.Warning = func(context.Context) string { return "Redis may evict jobs" } })
+}

@@ -266,7 +266,7 @@ type (
 	}
 )
 
-const workerHint = "1 to 128 of A-Z a-z 0-9 . _ : -"
+const workerHint = "1 to 128 of A-Z a-z 0-9 . _ : -, but not . and .."
 
 // report reads whose claim a request is about, and these fields besides.
 func (s *Server) report(c *gin.Context, more map[string]any) (jobs.Report, error) {

@@ -101,7 +101,7 @@ func (s *Server) asked(ctx context.Context, f findForm) (events.Topic, string, e
 	if _, ok := jobs.WorkloadNamed(f.Workload); !ok || !validSession(f.Session) {
 		return events.Topic{}, "", &problem{code: codeInvalidQuery, hint: "Give a job’s id, or a session (1 to 128 of A-Z a-z 0-9 . _ : -) and a workload."}
 	}
-	return events.NewTopic(f.Owner, f.Session, f.Workload), "", nil
+	return s.topicFor(f.Owner, f.Session, f.Workload), "", nil
 }
 
 func (s *Server) fillJob(v *jobView, o jobs.Overview, asked string, lang locales.Language) {

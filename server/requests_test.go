@@ -96,6 +96,15 @@ func TestADocumentIsSentAgainOnlyWhenItHasChanged(t *testing.T) {
 	})
 }
 
+func TestTheLedgerDoesNotNameTheWorker(t *testing.T) {
+	synctestHouse(t, func(t *testing.T, h *house) {
+		h.jobs.ledger = jobs.Ledger{JobID: "J", Attempts: []jobs.AttemptLine{{Attempt: 1, Run: 1, Worker: "host-77-abcd", Status: events.Processing}}}
+		if a := h.do(t, http.MethodGet, documentPath+"/attempts", ""); a.status != 200 || strings.Contains(string(a.body), "host-77") {
+			t.Errorf("%d %s", a.status, a.body)
+		}
+	})
+}
+
 func TestI69_TimesAreUTCWithMilliseconds(t *testing.T) {
 	synctestHouse(t, func(t *testing.T, h *house) {
 		at := time.Date(2026, 4, 7, 23, 59, 59, 999_999_999, time.FixedZone("", -3600))
@@ -106,8 +115,8 @@ func TestI69_TimesAreUTCWithMilliseconds(t *testing.T) {
 			Calls: []jobs.CallLine{{Attempt: 1, Call: 1, Dependency: "local", StartedAt: at, DurationMS: 7, ProviderStatus: 529, Class: events.Overloaded, Decision: "again"}}}
 		a := h.do(t, http.MethodGet, documentPath+"/attempts", "")
 		want := `{"job_id":"J1","attempts":[` +
-			`{"attempt":1,"run":1,"worker":"w","status":"retrying","started_at":"2026-04-08T00:59:59.999Z","ended_at":"2026-04-08T01:00:01.499Z","duration_ms":1500,"next_retry_at":"2026-04-08T01:00:00.999Z"},` +
-			`{"attempt":2,"run":1,"worker":"w","status":"processing","started_at":"2026-04-08T00:59:59.999Z","ended_at":null,"duration_ms":null}],` +
+			`{"attempt":1,"run":1,"status":"retrying","started_at":"2026-04-08T00:59:59.999Z","ended_at":"2026-04-08T01:00:01.499Z","duration_ms":1500,"next_retry_at":"2026-04-08T01:00:00.999Z"},` +
+			`{"attempt":2,"run":1,"status":"processing","started_at":"2026-04-08T00:59:59.999Z","ended_at":null,"duration_ms":null}],` +
 			`"calls":[{"attempt":1,"call":1,"dependency":"local","duration_ms":7,"provider_status":529,"class":"overloaded","decision":"again","input_tokens":null,"output_tokens":null,"cost_usd":null,"started_at":"2026-04-08T00:59:59.999Z"}]}`
 		if string(a.body) != want {
 			t.Errorf("got\n%s\nwant\n%s", a.body, want)

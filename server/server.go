@@ -113,6 +113,11 @@ type Options struct {
 	MaxAge       time.Duration // 10 min, spread by 10 %: then a stream is closed
 	WriteTimeout time.Duration // 2 s: for a reader to take what is written
 	Drain        time.Duration // over which streams are closed at shutdown; 0: at once
+	// OwnerSalt keys the hash that stands for an owner in keys and lists, so that
+	// nobody finds out who it is by trying. "": an unkeyed hash.
+	OwnerSalt string
+	// Warning is what /readyz tells operators besides, "" when all is well. nil: nothing.
+	Warning func(context.Context) string
 	// Files is how many files the process may have open: the API's connections stay
 	// below it. 0: unknown, they are not bounded.
 	Files int
@@ -220,7 +225,7 @@ func New(o Options) (*Server, error) {
 	s.decoding = semaphore.NewWeighted(decodedAtOnce)
 	s.emitter = newEmitter(o.Logger, o.Heartbeat, o.WriteTimeout)
 	s.parking = newParking(o.Logger, o.Heartbeat, o.WriteTimeout)
-	s.ready = &readiness{probe: o.Hub.Probe, draining: s.streams.draining}
+	s.ready = &readiness{probe: o.Hub.Probe, draining: s.streams.draining, warning: o.Warning}
 	gin.SetMode(gin.ReleaseMode) // gin's own global: keeps it from printing routes to stdout
 	if s.api, err = s.routes(); err != nil {
 		return nil, err

@@ -175,7 +175,7 @@ func (s *Server) statusList(c *gin.Context) {
 			s.fail(c, &problem{code: codeInvalidQuery, field: "sessions", hint: "session ids, separated by commas"})
 			return
 		}
-		topics[i] = events.NewTopic(callOf(c).who.Owner, id, workload)
+		topics[i] = s.topicFor(callOf(c).who.Owner, id, workload)
 	}
 	last, err := s.o.Hub.Last(c.Request.Context(), topics)
 	if err != nil {

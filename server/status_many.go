@@ -70,7 +70,7 @@ func (s *Server) followed(c *gin.Context) ([]events.Topic, error) {
 		case !ok:
 			return nil, &problem{code: codeUnknownWorkload}
 		}
-		if topic := events.NewTopic(callOf(c).who.Owner, id, w.Name); !slices.Contains(topics, topic) {
+		if topic := s.topicFor(callOf(c).who.Owner, id, w.Name); !slices.Contains(topics, topic) {
 			topics = append(topics, topic)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"reflect"
 	"slices"
 	"strconv"
@@ -61,13 +60,14 @@ type settings struct {
 	Hosts        []string      `group:"Who may call" env:"TIDINGS_HOSTS" placeholder:"NAME" help:"Host names under which the API may be called while TIDINGS_AUTH is off, with commas between them. IP addresses and localhost always may."`
 	QueuesWrite  bool          `group:"Who may call" env:"TIDINGS_QUEUES_WRITE" help:"Let operators change tasks on the queues' web page; otherwise it is read-only."`
 
-	Model        string        `group:"Model" env:"TIDINGS_MODEL" placeholder:"MODEL" help:"anthropic/NAME, openai/NAME, gemini/NAME, or local, which needs no key and only quotes. Without it dev takes local; serve, work and all do not start."`
-	ModelName    string        `group:"Model" env:"ANTHROPIC_MODEL" placeholder:"NAME" help:"The model's name when TIDINGS_MODEL gives only the provider, anthropic."`
-	ModelBaseURL string        `group:"Model" env:"TIDINGS_MODEL_BASE_URL" placeholder:"URL" help:"An address other than the provider's own: a proxy, or a server with an OpenAI-compatible API."`
-	ModelOutput  string        `group:"Model" env:"TIDINGS_MODEL_OUTPUT" enum:"json_schema,json_object,text" default:"json_schema" help:"How the model is asked for JSON. Choose a weaker form for servers that do not support json_schema."`
-	PriceFile    string        `name:"prices" group:"Model" env:"TIDINGS_PRICES" placeholder:"FILE" help:"A file of your own prices, which override the built-in list: see providers.md."`
-	JobCost      string        `group:"Model" env:"TIDINGS_JOB_COST" default:"0" bounds:"0 to 10000" help:"The most that one job's calls may cost, in US dollars. 0: no limit. It applies where the model's price is known."`
-	LocalLatency time.Duration `group:"Model" env:"TIDINGS_LOCAL_LATENCY" type:"span" from:"0s" to:"30s" default:"1s" help:"How long the local model takes in dev, so that there is something to watch."`
+	Model          string        `group:"Model" env:"TIDINGS_MODEL" placeholder:"MODEL" help:"anthropic/NAME, openai/NAME, gemini/NAME, or local, which needs no key and only quotes. Without it dev takes local; serve, work and all do not start."`
+	ModelName      string        `group:"Model" env:"ANTHROPIC_MODEL" placeholder:"NAME" help:"The model's name when TIDINGS_MODEL gives only the provider, anthropic."`
+	ModelBaseURL   string        `group:"Model" env:"TIDINGS_MODEL_BASE_URL" placeholder:"URL" help:"An address other than the provider's own: a proxy, or a server with an OpenAI-compatible API."`
+	ModelClearText bool          `group:"Model" env:"TIDINGS_MODEL_CLEAR_TEXT" help:"Send the key to an http:// address on another machine too. Without it that is refused."`
+	ModelOutput    string        `group:"Model" env:"TIDINGS_MODEL_OUTPUT" enum:"json_schema,json_object,text" default:"json_schema" help:"How the model is asked for JSON. Choose a weaker form for servers that do not support json_schema."`
+	PriceFile      string        `name:"prices" group:"Model" env:"TIDINGS_PRICES" placeholder:"FILE" help:"A file of your own prices, which override the built-in list: see providers.md."`
+	JobCost        string        `group:"Model" env:"TIDINGS_JOB_COST" default:"0" bounds:"0 to 10000" help:"The most that one job's calls may cost, in US dollars. 0: no limit. It applies where the model's price is known."`
+	LocalLatency   time.Duration `group:"Model" env:"TIDINGS_LOCAL_LATENCY" type:"span" from:"0s" to:"30s" default:"1s" help:"How long the local model takes in dev, so that there is something to watch."`
 
 	gateSettings
 
@@ -109,11 +109,11 @@ type settings struct {
 	LogFormat string `group:"Log" env:"TIDINGS_LOG_FORMAT" enum:"auto,json,text" default:"auto" help:"json or text. auto is text in dev and json elsewhere."`
 	LogLevel  string `group:"Log" env:"TIDINGS_LOG_LEVEL" enum:"debug,info,warn,error" default:"info" help:"debug, info, warn or error."`
 
-	// The environment alone holds secrets: a command line is seen by everybody
-	// on the machine.
+	// Secrets have no flag: a command line is seen by everybody on the machine.
 	AdminPassword string `kong:"-"`
 	JWTSecret     string `kong:"-"`
 	WorkerToken   string `kong:"-"`
+	OwnerSalt     string `kong:"-"`
 	ModelKey      string `kong:"-"`
 
 	retry retry.Settings
@@ -142,15 +142,6 @@ type checkCommand struct {
 	settings
 }
 
-// secretNames lists what is read from the environment and has no flag.
-func secretNames() []string {
-	names := []string{"TIDINGS_ADMIN_PASSWORD", "TIDINGS_JWT_SECRET", "TIDINGS_WORKER_TOKEN"}
-	for _, name := range providers() {
-		names = append(names, provider.KeyName(name))
-	}
-	return names
-}
-
 func providers() []string { return []string{"anthropic", "openai", "gemini"} }
 
 // readCommandLine parses flags and environment and checks every value. mode is
@@ -166,14 +157,29 @@ func readCommandLine(args []string, stdout, stderr io.Writer) (line *commandLine
 		return nil, "", err
 	}
 	mode, _, _ = strings.Cut(parsed.Command(), " ")
-	line.Doctor.Token = os.Getenv("TIDINGS_TOKEN")
-	if s := line.settings(mode); s != nil {
-		s.AdminPassword, s.JWTSecret = os.Getenv("TIDINGS_ADMIN_PASSWORD"), os.Getenv("TIDINGS_JWT_SECRET")
-		s.WorkerToken = os.Getenv("TIDINGS_WORKER_TOKEN")
-		err = s.complete(mode)
+	read := map[string]*string{"TIDINGS_TOKEN": &line.Doctor.Token}
+	password := ""
+	s := line.settings(mode)
+	if s != nil {
+		read["TIDINGS_JWT_SECRET"], read["TIDINGS_WORKER_TOKEN"], read["TIDINGS_OWNER_SALT"] = &s.JWTSecret, &s.WorkerToken, &s.OwnerSalt
+		if !slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--redis-url") }) {
+			read["TIDINGS_REDIS_URL"] = &s.RedisURL
+		} else if hasPassword(s.RedisURL) {
+			return nil, "", errors.New("--redis-url shows its password to everybody on this machine: set TIDINGS_REDIS_URL or TIDINGS_REDIS_URL_FILE")
+		}
+	}
+	read["TIDINGS_ADMIN_PASSWORD"] = &password
+	for name, into := range read {
+		if *into, err = secret(name); err != nil {
+			return nil, "", err
+		}
 	}
 	for _, a := range []*opsAccess{&line.Retries.opsAccess, &line.Pause.opsAccess, &line.Resume.opsAccess, &line.Probe.opsAccess} {
-		a.password = os.Getenv("TIDINGS_ADMIN_PASSWORD")
+		a.password = password
+	}
+	if s != nil {
+		s.AdminPassword = password
+		err = s.complete(mode)
 	}
 	return line, mode, err
 }
@@ -202,7 +208,8 @@ func (*doctorCommand) Help() string {
 
 // Help is the end of each mode's --help.
 func (*settings) Help() string {
-	return "Secrets are read from the environment alone: " + strings.Join(secretNames(), ", ") + "."
+	return "Secrets are read from the environment, or from the file that the same name with _FILE gives: TIDINGS_REDIS_URL, " +
+		strings.Join(secretNames(), ", ") + "."
 }
 
 func newParser(line *commandLine, more ...kong.Option) (*kong.Kong, error) {
@@ -338,9 +345,6 @@ func (s *settings) complete(mode string) error {
 	if err := s.completeRetries(); err != nil {
 		return err
 	}
-	if err := s.completeGate(mode); err != nil {
-		return err
-	}
 	if mode == "dev" && s.QueuePoll == busyPoll {
 		s.QueuePoll = idlePoll
 	}
@@ -376,7 +380,10 @@ func (s *settings) complete(mode string) error {
 	if s.price, err = pricesFrom(s.PriceFile); err != nil {
 		return err
 	}
-	return s.completeModel(mode)
+	if err := s.completeModel(mode); err != nil {
+		return err
+	}
+	return s.completeGate(mode)
 }
 
 // minWorkerToken is what a token must have that nobody shall guess: as much as a
@@ -430,8 +437,9 @@ func (s *settings) completeModel(mode string) error {
 	if !gate.Named(s.Model) { // every call of it would be refused
 		return fmt.Errorf("TIDINGS_MODEL is %q: want at most %d visible ASCII characters without spaces and braces", s.Model, gate.MaxName)
 	}
-	s.ModelKey = os.Getenv(provider.KeyName(vendor))
-	return nil
+	var err error
+	s.ModelKey, err = secret(provider.KeyName(vendor))
+	return err
 }
 
 func (s *settings) completeRetries() error {

@@ -3,10 +3,12 @@ package main
 import (
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tidings/tidings/events/eventstest"
 	"github.com/tidings/tidings/jobs/model"
 	"github.com/tidings/tidings/jobs/model/local"
 	"github.com/tidings/tidings/jobs/retry"
@@ -301,6 +303,69 @@ func TestLimitsOfASubmit(t *testing.T) {
 		}
 		if slots("serve", s) != 0 || slots("work", s) != 5 || slots("all", s) != 5 {
 			t.Errorf("slots: serve %d, work %d, all %d", slots("serve", s), slots("work", s), slots("all", s))
+		}
+	}
+}
+
+func TestSecretsComeFromFiles(t *testing.T) {
+	write := func(text string) string {
+		path := filepath.Join(t.TempDir(), "secret")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	token := strings.Repeat("t", 32)
+	line, mode, err := read(t, map[string]string{
+		"TIDINGS_ADMIN_PASSWORD_FILE": write(adminPassword + "\n"), "TIDINGS_WORKER_TOKEN_FILE": write(token), "TIDINGS_OWNER_SALT_FILE": write(" salt\r\n"),
+		"TIDINGS_REDIS_URL_FILE": write("redis://:secret@127.0.0.1:1"), "TIDINGS_MODEL": "openai/x", "OPENAI_API_KEY_FILE": write("key"),
+	}, "all")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := line.settings(mode)
+	if s.AdminPassword != adminPassword || s.WorkerToken != token || s.OwnerSalt != " salt" || s.ModelKey != "key" || s.redis.single.Password != "secret" {
+		t.Errorf("read %q %q %q %q %q", s.AdminPassword, s.WorkerToken, s.OwnerSalt, s.ModelKey, s.redis.single.Password)
+	}
+	for name, env := range map[string]map[string]string{
+		"both":    {"TIDINGS_WORKER_TOKEN": token, "TIDINGS_WORKER_TOKEN_FILE": write(token)},
+		"no file": {"TIDINGS_WORKER_TOKEN_FILE": filepath.Join(t.TempDir(), "none")},
+	} {
+		if _, _, err := read(t, env, "dev"); err == nil || !strings.Contains(err.Error(), "TIDINGS_WORKER_TOKEN_FILE") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestAPasswordOnTheCommandLineIsRefused(t *testing.T) {
+	for _, url := range []string{"redis://:secret@127.0.0.1:1", "redis-sentinel://127.0.0.1:1?master_name=m&password=secret"} {
+		for _, args := range [][]string{{"dev", "--redis-url=" + url}, {"dev", "--redis-url", url}} {
+			if _, _, err := read(t, nil, args...); err == nil || !strings.Contains(err.Error(), "TIDINGS_REDIS_URL_FILE") || strings.Contains(err.Error(), "secret") {
+				t.Errorf("%q: %v", args, err)
+			}
+		}
+		if _, _, err := read(t, map[string]string{"TIDINGS_REDIS_URL": url}, "dev"); err != nil {
+			t.Errorf("in the environment: %v", err)
+		}
+	}
+	if _, _, err := read(t, nil, "dev", "--redis-url=redis://127.0.0.1:1"); err != nil {
+		t.Errorf("without a password: %v", err)
+	}
+}
+
+func TestAnEvictingRedisIsWarnedOf(t *testing.T) {
+	target, err := parseRedisURL(eventstest.StartRedis(t).URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := target.open()
+	defer client.Close()
+	for policy, want := range map[string]bool{"allkeys-lru": true, "volatile-ttl": true, "noeviction": false} {
+		if err := client.ConfigSet(t.Context(), "maxmemory-policy", policy).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if got := evictionWarning(t.Context(), client); (got != "") != want || want && !strings.Contains(got, policy) {
+			t.Errorf("%s: %q", policy, got)
 		}
 	}
 }

@@ -65,7 +65,7 @@ func probed(t *testing.T, change ...func(*server.Options)) *server.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := server.Options{
+	o := server.Options{Hosts: []string{"tidings.test"},
 		Jobs: struct{ server.Jobs }{}, Texts: texts,
 		Hub: events.NewHub(eventstest.NewMemory(eventstest.MemoryOptions{}), events.HubOptions{}),
 	}

@@ -83,7 +83,7 @@ func TestS4_50_SixOutcomes(t *testing.T) {
 		{"deadline_exceeded", "error", "deadline", "summary", true, played("retry_after:3600")},
 		{"retries_exhausted", "error", "attempts", "summary", true, played("529")},
 		{"admission_denied", "error", "dependency_paused", "summary", true, func(t *testing.T) {
-			ordered(t, 0, as, "pause", "local", "--for", "5s")
+			ordered(t, 0, as, "pause", "local", "--for", "15s")
 			p.submit("s", "ok")
 			ordered(t, 0, as, "pause", "local", "--for", "7d")
 		}},

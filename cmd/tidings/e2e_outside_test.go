@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -157,7 +158,7 @@ func TestAPythonWorkerThatIsKilledIsReplaced(t *testing.T) {
 func TestS2_OutsideWorkersReportsOverHTTP(t *testing.T) {
 	t.Parallel()
 	p := serve(t, short(map[string]string{"TIDINGS_OUTSIDE": "summary", "TIDINGS_WORKER_TOKEN": workerToken, "TIDINGS_ADMIN_PASSWORD": adminPassword}), "dev")
-	worker, admin := p.api+"/api/v1/worker", "Authorization: Basic YWRtaW46bGV0bWVpbg=="
+	worker, admin := p.api+"/api/v1/worker", "Authorization: Basic "+base64.StdEncoding.EncodeToString([]byte("admin:"+adminPassword))
 	want := func(what string, status int, got map[string]any, wantStatus int, field string, value any) {
 		t.Helper()
 		if status != wantStatus || got[field] != value {

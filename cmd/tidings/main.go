@@ -13,7 +13,8 @@
 //
 // Where to look:
 //
-//	config.go    every setting; the only reader of the environment
+//	config.go    every setting; with secrets.go the only reader of the environment
+//	secrets.go   what has no flag
 //	wire.go      the parts, put together
 //	run.go       their start and their end
 //	embedded.go  the Redis of dev

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -64,6 +65,31 @@ func parseRedisURL(raw string) (redisTarget, error) {
 		return redisTarget{}, err
 	}
 	return t, nil
+}
+
+// hasPassword tells whether a Redis URL carries one, as user info or parameter.
+func hasPassword(raw string) bool {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return true // whoever reads it may make something of it
+	}
+	_, given := u.User.Password()
+	return given || u.Query().Has("password")
+}
+
+// evictionWarning says what to do when Redis may throw jobs away for want of
+// memory, and is empty otherwise.
+func evictionWarning(ctx context.Context, client redis.UniversalClient) string {
+	info, err := client.Info(ctx, "memory").Result()
+	if err != nil {
+		return "" // other checks say that it is away
+	}
+	for line := range strings.Lines(info) {
+		if policy, ok := strings.CutPrefix(strings.TrimSpace(line), "maxmemory_policy:"); ok && policy != "noeviction" {
+			return "Redis may evict jobs: maxmemory-policy is " + policy + "; set it to noeviction"
+		}
+	}
+	return ""
 }
 
 // lookAgain is how often a client looks who serves which part of a Cluster. A

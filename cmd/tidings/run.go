@@ -134,6 +134,9 @@ func (p *parts) announce(ctx context.Context, api, ops net.Listener, stdout io.W
 	if err := p.hub.Probe(wait); err != nil && ctx.Err() == nil {
 		p.log.Warn("Redis does not answer yet; going on without it until it does", "error", err)
 	}
+	if warning := p.evictionWarning(wait); warning != "" {
+		p.log.Warn(warning)
+	}
 	worst := p.s.retry.Worst()
 	p.log.Info("at worst, one job", "calls", worst.Calls, "waits", worst.Waits.String(), "seconds", worst.Seconds(false),
 		"seconds_if_long", worst.Seconds(true), "cost", worstCost(p.s.price, p.s.Model, worst.Calls))
@@ -153,6 +156,14 @@ func (p *parts) announce(ctx context.Context, api, ops net.Listener, stdout io.W
 	if p.mode == "dev" {
 		greet(stdout, "http://"+api.Addr().String(), "http://"+ops.Addr().String(), p.s.redis == nil)
 	}
+}
+
+// evictionWarning is empty for the embedded Redis, which evicts nothing.
+func (p *parts) evictionWarning(ctx context.Context) string {
+	if p.s.redis == nil {
+		return ""
+	}
+	return evictionWarning(ctx, p.client)
 }
 
 // greet gives whoever tries it something to paste.

@@ -168,6 +168,7 @@ func build(mode string, s *settings, stderr io.Writer) (p *parts, err error) {
 		Outside: p.outside, WorkerToken: s.WorkerToken,
 		Operators: operators,
 		Heartbeat: s.Heartbeat, MaxAge: s.StreamMaxAge, Drain: s.Drain,
+		Warning: p.evictionWarning, OwnerSalt: s.OwnerSalt,
 		Files: openFiles(), StreamLimit: s.StreamLimit, OwnerStreamLimit: s.OwnerStreams,
 		Queues: p.queue.WebUI("/queues", !s.QueuesWrite),
 	}
@@ -213,7 +214,7 @@ func openModel(s *settings, builtin *local.Model) (model.Provider, error) {
 	if s.Model == local.Name {
 		return builtin, nil
 	}
-	return provider.Open(s.Model, provider.Access{Key: s.ModelKey, BaseURL: s.ModelBaseURL, Output: provider.Output(s.ModelOutput)})
+	return provider.Open(s.Model, provider.Access{Key: s.ModelKey, BaseURL: s.ModelBaseURL, ClearText: s.ModelClearText, Output: provider.Output(s.ModelOutput)})
 }
 
 // simulate lets a submit in dev say what the local model does with its calls.

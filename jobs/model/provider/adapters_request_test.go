@@ -203,11 +203,23 @@ func TestOpenRefuses(t *testing.T) {
 		"no host":           {"openai/x", provider.Access{BaseURL: "http:///v1"}, "http://127.0.0.1:11434/v1"},
 		"key in the URL":    {"openai/x", provider.Access{BaseURL: "https://me:secret-key@example.org/v1"}, "password"},
 		"query in the URL":  {"openai/x", provider.Access{BaseURL: "https://example.org/v1?key=secret-key"}, "end with its path"},
+		"a key in clear":    {"openai/x", provider.Access{Key: "secret-key", BaseURL: "http://gateway.example/v1"}, "https://"},
+		"in clear, Gemini":  {"gemini/x", provider.Access{Key: "secret-key", BaseURL: "http://10.0.0.7"}, "TIDINGS_MODEL_CLEAR_TEXT"},
+		"in clear, no loop": {"anthropic/x", provider.Access{Key: "secret-key", BaseURL: "http://127.0.0.1.example"}, "clear text"},
 		"unheard of output": {"openai/x", provider.Access{Key: "secret-key", Output: "xml"}, "json_object"},
 	} {
 		_, err := provider.Open(c.dependency, c.access)
 		if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "secret-key") {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, a := range []provider.Access{
+		{Key: "secret-key", BaseURL: "http://localhost:1"}, {Key: "secret-key", BaseURL: "http://127.8.9.1/v1"}, {Key: "secret-key", BaseURL: "http://[::1]:1"},
+		{Key: "secret-key", BaseURL: "https://gateway.example"}, {BaseURL: "http://gateway.example"},
+		{Key: "secret-key", BaseURL: "http://gateway.example", ClearText: true},
+	} {
+		if _, err := provider.Open("openai/x", a); err != nil {
+			t.Errorf("%s: %v", a.BaseURL, err)
 		}
 	}
 	for _, name := range []string{"gpt-oss:20b", "meta-llama/Llama-3.1-8B-Instruct"} {

@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -27,6 +28,9 @@ type Access struct {
 	// BaseURL replaces the provider's own address: a proxy, a gateway, or
 	// whatever speaks the same protocol.
 	BaseURL string
+	// ClearText lets the key travel by http:// to another machine. Without it that
+	// is refused: everybody on the way could read it.
+	ClearText bool
 	// Output is how JSON is asked for; empty is OutputSchema.
 	Output Output
 	// Transport carries the requests; nil is one made for this provider.
@@ -59,6 +63,10 @@ func Open(dependency string, a Access) (model.Provider, error) {
 	}
 	if err := checkBaseURL(a.BaseURL); err != nil {
 		return nil, err
+	}
+	if a.Key != "" && !a.ClearText && readable(a.BaseURL) {
+		return nil, errors.New("model: the key would be sent in clear text: use an https:// address in TIDINGS_MODEL_BASE_URL, " +
+			"or set TIDINGS_MODEL_CLEAR_TEXT=true if nobody else can listen on the way")
 	}
 	if a.Key == "" && a.BaseURL == "" && KeyName(provider) != "" {
 		return nil, fmt.Errorf("model: %s needs a key: set %s in the environment", provider, KeyName(provider))
@@ -96,6 +104,17 @@ func checkBaseURL(base string) error {
 		return errors.New("model: the base URL must end with its path")
 	}
 	return nil
+}
+
+// readable tells whether what is sent to an address leaves this machine in clear
+// text.
+func readable(base string) bool {
+	u, err := url.Parse(base)
+	if err != nil || u.Scheme != "http" {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback())
 }
 
 // system is the instructions, with the schema written out where the provider
