@@ -92,7 +92,7 @@ if a.kind == 'queued' then
   if num(a.wait_ms) > 0 then at = math.ceil((now + a.wait_ms) / 1000) * 1000 end
   local last = num(r.deadline) - a.save_ms
   if at >= last then
-    at = math.floor(last / 1000) * 1000
+    at = math.ceil(last / 1000) * 1000 -- not before: the claim then ends the job
     if not a.may_end or at <= now then return fail(a.outcome or 'deadline_exceeded', a.reason, true, nil) end
   end
   local attempts = num(r.attempts) - 1
