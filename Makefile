@@ -12,7 +12,7 @@ FUZZTIME ?= 5s
 # for it. A -tags of a command's own takes the place of this one.
 export GOFLAGS += -tags=nomsgpack
 # Checks and tests share one build, with the race detector: to compile everything
-# a second time without it takes as long as the tests (docs/decisions/0016).
+# a second time without it takes as long as the tests (docs/decisions/0018).
 GOTEST := $(GO) test -race
 ALL_TAGS := nomsgpack,slow,bench
 

@@ -15,7 +15,7 @@
 //	stream.go      the registry of open streams and the reasons they end
 //	feed.go        a subscription, rendered: the frames of one stream
 //	probe.go       a stream about the way it takes
-//	wire.go        frames to bytes
+//	frames.go      frames to bytes
 //	sse.go         a stream within its request's handler; the only file that knows r3labs/sse
 //	parked*.go     a stream on a connection taken over from net/http
 //	render.go      a transition as JSON, in the reader's language
