@@ -42,14 +42,14 @@ func lives() []life {
 		story: "queued 0/4\nprocessing 1/4 call 1/3\nretrying 1/4 queue timeout next 2\nprocessing 2/4 call 1/3\ncompleted 2/4 version 1\n",
 	}, {
 		name:  "a manual retry after the end",
-		steps: []modeltest.Step{modeltest.Status(401), good()},
+		steps: []modeltest.Step{modeltest.Answer(`{"title":1}`), good()},
 		walk: func(h *house, m *member) {
 			submit(h, m, "some text", false)
 			passed(time.Second)
 			_, _ = m.service.Retry(h.t.Context(), h.topic)
 		},
 		takes: 10 * time.Second, calls: 2,
-		story: "queued 0/4\nprocessing 1/4 call 1/3\nerror 1/4 failed auth retry=true\n" +
+		story: "queued 0/4\nprocessing 1/4 call 1/3\nerror 1/4 failed invalid_output retry=true\n" +
 			"queued 0/4 run_by_user\nprocessing 1/4 call 1/3\ncompleted 1/4 version 1\n",
 	}, {
 		name:  "a manual retry of a waiting job",
@@ -171,7 +171,7 @@ func (l life) killed(t *testing.T, n int, late bool) {
 			return
 		}
 		end := all[len(all)-1]
-		asked := end.Status == events.Failed && end.JobID == all[0].JobID && end.Reason == events.Auth // the retry was never stored
+		asked := end.Status == events.Failed && end.JobID == all[0].JobID && end.Reason == events.InvalidOutput // the retry was never stored
 		if end.Status != events.Completed && !asked {
 			t.Errorf("ended as %s %s %s", end.Status, end.Outcome, end.Reason)
 		}

@@ -67,7 +67,7 @@ func everyVerb(e *estate) {
 	// An attempt that fails, run at once by the user, one that fails for good, and
 	// a new job from its input.
 	v = session("retry")
-	e.mill.plays(v, fails(retry.Overloaded), fails(retry.Auth))
+	e.mill.plays(v, fails(retry.Overloaded), fails(retry.InvalidOutput))
 	r = e.follow(v)
 	first = e.submit(v, "one")
 	r.comes(events.Retrying)

@@ -122,7 +122,7 @@ func TestOperatorsPagesInABrowser(t *testing.T) {
 	b.fill("#on-owner-0", "bo")
 	b.press("Enter")
 	b.loaded()
-	if got := b.text("[role=status]"); !strings.Contains(got, "switched on") {
+	if got := b.text("[role=status]"); !strings.Contains(got, "on again") {
 		t.Errorf("said %q", got)
 	}
 

@@ -72,8 +72,8 @@ func TestS4_77_AnOrderThatCannotBeMeantAsksNobody(t *testing.T) {
 	address, asked := takesAll(t, `{}`)
 	for want, args := range map[string][]string{
 		"--for is for retries off": {"retries", "on", "--for", "2h"},
-		"leave --for away":         {"retries", "show", "--for", "2h"},
-		"leave --workload away":    {"retries", "show", "--workload", "summary"},
+		"omit --for":               {"retries", "show", "--for", "2h"},
+		"omit --workload":          {"retries", "show", "--workload", "summary"},
 		"name the model":           {"pause", ""},
 		"such as openai/NAME":      {"resume", " "},
 		"a host, such as http://":  {"retries", "show", "--url", "127.0.0.1:8081"},
