@@ -16,7 +16,7 @@ it("shows the icon, the text for the workload, and the button, in the language a
   const { element, view, button } = shown('<div lang="nb-NO"><tidings-error workload="guidance"></tidings-error></div>');
   expect(element).toBeInstanceOf(TidingsErrorElement);
   expect(view.querySelector("svg")?.getAttribute("aria-hidden")).toBe("true");
-  expect(view.querySelector("p")?.textContent).toMatch(/^Vi klarte ikke å lage veiledningen/);
+  expect(view.querySelector("p")?.textContent).toMatch(/^Vi kunne ikke generere veiledningen/);
   expect(button.textContent).toBe("Prøv igjen");
   expect([view.getAttribute("role"), view.lang, view.dir]).toEqual(["alert", "nb", "ltr"]);
 });
