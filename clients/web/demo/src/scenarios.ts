@@ -34,6 +34,11 @@ export const scenarios: readonly Scenario[] = [
       "in the same attempt: the queue waits 30 s.",
   },
   {
+    id: "fault",
+    simulate: ["500:700ms", "ok:2500ms"],
+    hint: "The provider broke down on this request. To send it again at once would rarely help, so the user decides: “Try again” is one POST.",
+  },
+  {
     id: "bad-key",
     simulate: ["401:700ms"],
     hint: "A refused key is not worth repeating, so nothing is, and no button promises that it would help: the text says that it is ours to fix. " +

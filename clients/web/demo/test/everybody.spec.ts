@@ -23,7 +23,7 @@ test("Arabic runs from right to left, from the wait to the summary", async ({ de
   await demo.open();
   await page.getByLabel("Phone’s language").selectOption("ar");
   const texts = await demo.messages("ar");
-  await demo.scenario("Bad key").click();
+  await demo.scenario("Provider’s fault").click();
   const alert = demo.screen.getByRole("alert");
   await expect(alert).toContainText(texts["ai_workload_summary_error"]!);
   await expect(alert).toHaveCSS("direction", "rtl");

@@ -129,7 +129,7 @@ test("I'll see this later: the view goes, the stream goes on, a badge says when 
 
 test("later is there on an error, too", async ({ demo }) => {
   await demo.open();
-  await demo.scenario("Bad key").click();
+  await demo.scenario("Provider’s fault").click();
   await expect(demo.screen.getByRole("alert")).toBeVisible();
   await demo.later.click();
   const texts = await demo.messages("en");
