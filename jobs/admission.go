@@ -11,7 +11,9 @@ import (
 
 	"github.com/tidings/tidings/events"
 	"github.com/tidings/tidings/jobs/gate"
+	"github.com/tidings/tidings/jobs/lifecycle"
 	"github.com/tidings/tidings/jobs/retry"
+	"github.com/tidings/tidings/jobs/store"
 )
 
 // Limits bound what is taken in. What is refused leaves nothing behind.
@@ -136,17 +138,17 @@ func (s *Store) admit(ctx context.Context, p place, l Limits) (admission, error)
 	if p.after != "" {
 		after = member(p.topic, p.after)
 	}
-	rate := func(r Rate) args { return args{"burst": r.Burst, "every_ms": ms(r.Every)} }
-	ask, err := json.Marshal(args{"bytes": p.bytes, "check_ms": ms(s.CheckEvery), "hold_ms": ms(p.hold), "within_ms": ms(p.within),
+	rate := func(r Rate) map[string]any { return map[string]any{"burst": r.Burst, "every_ms": ms(r.Every)} }
+	ask, err := json.Marshal(map[string]any{"bytes": p.bytes, "check_ms": ms(s.CheckEvery), "hold_ms": ms(p.hold), "within_ms": ms(p.within),
 		"enough": lookBack, "after": after, "retry": p.retry,
 		"jobs": l.OpenJobs, "input_bytes": l.InputBytes, "slots": l.Slots, "owner_jobs": l.Owner.Jobs, "owner_bytes": l.Owner.InputBytes,
 		"starts": rate(l.Owner.Starts), "retries": rate(l.Owner.Retries)})
 	if err != nil {
 		return admission{}, fmt.Errorf("jobs: admit: %w", err)
 	}
-	reply, replicated, err := s.exec(ctx, "admit", indexKeys(), member(p.topic, p.job), ask)
+	reply, replicated, err := s.Run(ctx, "admit", s.index["admit"], indexKeys(), member(p.topic, p.job), ask)
 	if err != nil {
-		return admission{}, storageError("admit", err)
+		return admission{}, store.Error("admit", err)
 	}
 	list, _ := reply.([]any)
 	if len(list) < 2 {
@@ -177,7 +179,10 @@ func (s *Store) makeWay(ctx context.Context, members []string) error {
 	for _, m := range members {
 		t, job, err := parseMember(m)
 		if err == nil {
-			_, _, err = s.run(ctx, "forget", t, args{"job": job}, nil)
+			_, _, err = s.do(ctx, "forget", t, store.Want{}, func(state lifecycle.State) lifecycle.Change {
+				c, _ := lifecycle.Rules{}.Forget(state, job)
+				return c
+			})
 		}
 		errs = append(errs, err)
 	}
@@ -206,10 +211,10 @@ func (s *Store) withdraw(ctx context.Context, p place, l OwnerLimits) error {
 }
 
 func (s *Store) out(ctx context.Context, t events.Topic, job string, keep, worked, starts, retries time.Duration) error {
-	err := s.verbs["leave"].Run(ctx, s.client, indexKeys(), member(t, job), ms(keep), ms(worked), lookBack, ms(paceKeep),
+	err := s.index["leave"].Run(ctx, s.Client, indexKeys(), member(t, job), ms(keep), ms(worked), lookBack, ms(paceKeep),
 		ms(starts), ms(retries)).Err()
 	if err != nil {
-		return storageError("leave", err)
+		return store.Error("leave", err)
 	}
 	return nil
 }
@@ -228,9 +233,9 @@ func (s *Store) due(ctx context.Context, most int, process string, slots int) (d
 	if slots > 0 {
 		offer = process + ":" + strconv.Itoa(slots)
 	}
-	r, err := s.verbs["due"].Run(ctx, s.client, indexKeys(), most, ms(s.CheckEvery), offer, ms(presence*s.CheckEvery)).StringSlice()
+	r, err := s.index["due"].Run(ctx, s.Client, indexKeys(), most, ms(s.CheckEvery), offer, ms(presence*s.CheckEvery)).StringSlice()
 	if err != nil {
-		return dueChecks{}, storageError("due", err)
+		return dueChecks{}, store.Error("due", err)
 	}
 	return dueChecks{fromMS(number(r[0])), r[1:]}, nil
 }
@@ -259,7 +264,7 @@ func refusal(a admission) *Refusal {
 // place is what a new job of a topic asks of the index.
 func (s *Service) place(t events.Topic, w Workload, job string, bytes int) place {
 	deadline := s.Settings.DeadlineFor(w.Long)
-	return place{topic: t, job: job, bytes: bytes, within: deadline - s.Settings.Saving, hold: deadline + s.Store.keep.Input}
+	return place{topic: t, job: job, bytes: bytes, within: deadline - s.Settings.Saving, hold: deadline + s.Settings.InputRetention}
 }
 
 // admit takes a job in or answers with a *Refusal. Who hands that on counts it:
@@ -342,7 +347,7 @@ func (s *Service) readmit(ctx context.Context, t events.Topic, job string, bytes
 // readmit is admit for a job that was admitted before: there is room for it.
 func (s *Store) readmit(ctx context.Context, t events.Topic, job string, bytes int, settings retry.Settings) (admission, error) {
 	w, _ := WorkloadNamed(t.Workload)
-	p := place{topic: t, job: job, bytes: bytes, hold: settings.DeadlineFor(w.Long) + s.keep.Input}
+	p := place{topic: t, job: job, bytes: bytes, hold: settings.DeadlineFor(w.Long) + settings.InputRetention}
 	return s.admit(ctx, p, Limits{OpenJobs: math.MaxInt32, InputBytes: math.MaxInt64})
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tidings/tidings/events"
+	"github.com/tidings/tidings/jobs/lifecycle"
 )
 
 // ask takes a job of an owner into the index.
@@ -78,7 +79,7 @@ func TestS4_21_AnOwnersJobsAreBounded(t *testing.T) {
 		}
 		b.gone("ann", "guidance", "next", 0)
 		b.gone("bob", "summary", "B", 0)
-		if left := b.store.client.HGetAll(b.Context(), indexKeys()[4]).Val(); len(left) > 0 {
+		if left := b.store.Client.HGetAll(b.Context(), indexKeys()[4]).Val(); len(left) > 0 {
 			b.Errorf("nobody has a job, counted are %v", left)
 		}
 	})
@@ -89,7 +90,7 @@ func TestAJobFromBeforeJobsWereCounted(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		l := Limits{OpenJobs: 100, InputBytes: 1 << 20, Owner: OwnerLimits{Jobs: 2}}
 		b.ask("ann", "summary", "old", 0, l)
-		b.store.client.Del(b.Context(), indexKeys()[4])
+		b.store.Client.Del(b.Context(), indexKeys()[4])
 		b.gone("ann", "summary", "old", 0)
 		for _, job := range []string{"one", "two"} {
 			if got := b.ask("ann", "summary", job, 0, l); got.refused != "" {
@@ -165,9 +166,9 @@ func TestS4_01_WhatCannotBeDoneInTimeIsRefused(t *testing.T) {
 			b.Errorf("stored already, and refused: %+v", got)
 		}
 		b.gone("eve", "summary", "whenever", 0)
-		b.store.client.Del(b.Context(), indexKeys()[6])
+		b.store.Client.Del(b.Context(), indexKeys()[6])
 		expect("nobody works", "summary", l, "", 0)
-		if ttl := b.store.client.PTTL(b.Context(), indexKeys()[5]).Val(); ttl <= 0 || ttl > paceKeep {
+		if ttl := b.store.Client.PTTL(b.Context(), indexKeys()[5]).Val(); ttl <= 0 || ttl > paceKeep {
 			b.Errorf("means are kept for %s", ttl)
 		}
 	})
@@ -186,7 +187,7 @@ func TestAProcessThatSaysNothingOffersNothing(t *testing.T) {
 		if _, err := b.store.due(b.Context(), 1, "p3", 4); err != nil {
 			b.Fatal(err)
 		}
-		if got := b.store.client.ZRange(b.Context(), indexKeys()[6], 0, -1).Val(); !slices.Equal(got, []string{"p3:4"}) {
+		if got := b.store.Client.ZRange(b.Context(), indexKeys()[6], 0, -1).Val(); !slices.Equal(got, []string{"p3:4"}) {
 			b.Errorf("slots %v", got)
 		}
 	})
@@ -231,7 +232,7 @@ func TestS4_22_ARefusedSubmitLeavesNothing(t *testing.T) {
 		} {
 			s.Limits = wide
 			tt.narrow(&s.Limits)
-			before := b.store.client.DBSize(b.Context()).Val()
+			before := b.store.Client.DBSize(b.Context()).Val()
 			told := counted(b.T, counts, tt.label)
 			_, err := s.Submit(b.Context(), Submit{Topic: events.NewTopic("", "another", "summary"), Input: Input{Text: tt.text}, IdempotencyKey: "k"})
 			var no *Refusal
@@ -242,10 +243,10 @@ func TestS4_22_ARefusedSubmitLeavesNothing(t *testing.T) {
 			if strings.Contains(no.Error(), "word") {
 				b.Errorf("%s: the input is in %q", tt.name, no)
 			}
-			if now := b.store.client.DBSize(b.Context()).Val(); now != before {
+			if now := b.store.Client.DBSize(b.Context()).Val(); now != before {
 				b.Errorf("%s: %d keys, %d before", tt.name, now, before)
 			}
-			if n, _ := b.store.Open(b.Context()); n != 1 {
+			if n, _, _ := Counted(b.Context(), b.store.Client); n != 1 {
 				b.Errorf("%s: %d open jobs", tt.name, n)
 			}
 			if now := counted(b.T, counts, tt.label); now != told+1 {
@@ -273,10 +274,8 @@ func TestS4_22_ATapNeedsNoRoomForWhatIsKeptAlready(t *testing.T) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		b.do("claim", claimArgs(first.JobID, "token"))
-		end := settleArgs(first.JobID, "token", "error")
-		end["outcome"], end["reason"], end["can_retry"] = "failed", "overloaded", true
-		b.do("settle", end)
+		b.claim(first.JobID, "token")
+		b.settle(first.JobID, "token", lifecycle.Attempt{Outcome: events.OutcomeFailed, Reason: events.Overloaded, CanRetry: true})
 		if err := b.store.leave(b.Context(), b.topic, first.JobID, time.Hour, 0); err != nil {
 			b.Fatal(err)
 		}
@@ -285,7 +284,7 @@ func TestS4_22_ATapNeedsNoRoomForWhatIsKeptAlready(t *testing.T) {
 		if err != nil || again.JobID == first.JobID {
 			b.Fatalf("a tap: %+v %v", again, err)
 		}
-		if n := b.store.client.HGet(b.Context(), indexKeys()[3], "*").Val(); n != fmt.Sprint(s.Limits.InputBytes) {
+		if n := b.store.Client.HGet(b.Context(), indexKeys()[3], "*").Val(); n != fmt.Sprint(s.Limits.InputBytes) {
 			b.Errorf("%s bytes are counted, %d are kept", n, s.Limits.InputBytes)
 		}
 	})

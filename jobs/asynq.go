@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tidings/tidings/events"
+	"github.com/tidings/tidings/jobs/lifecycle"
 )
 
 // ErrTaskGone says that the queue does not know a task.
@@ -192,7 +193,7 @@ func (q *Asynq) Ran(_ context.Context, t Task, due time.Time) (bool, error) {
 	}
 	_, at, _ := strings.Cut(info.LastErr, againAt)
 	planned, err := time.Parse(time.RFC3339, at)
-	return err == nil && planned.Sub(due).Abs() <= early, nil
+	return err == nil && planned.Sub(due).Abs() <= lifecycle.Early, nil
 }
 
 // Paused implements Queue. Asynq's own GetQueueInfo samples memory, which is

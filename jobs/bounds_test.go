@@ -87,8 +87,8 @@ func TestI45_AfterACrash(t *testing.T) {
 			t.Errorf("started %s after the time that was told", late)
 		}
 		record, err := h.store.Record(t.Context(), h.topic)
-		if err != nil || record["calls"] != "2" || record["attempts"] != "2" {
-			t.Errorf("record %v %v", record, err)
+		if err != nil || record.Calls != 2 || record.Attempts != 2 {
+			t.Errorf("record %+v %v", record, err)
 		}
 	})
 }

@@ -33,6 +33,7 @@ import (
 	"github.com/tidings/tidings/jobs/model/modeltest"
 	"github.com/tidings/tidings/jobs/model/provider"
 	"github.com/tidings/tidings/jobs/retry"
+	"github.com/tidings/tidings/jobs/store"
 )
 
 // play is a provider on the loopback. A job's text names the recorded answer
@@ -140,10 +141,7 @@ func newCanaryRun(t *testing.T, vendor string) *canaryRun {
 	r := &canaryRun{t: t, client: eventstest.StartRedis(t).Client(), log: &text{}, metrics: prometheus.NewRegistry()}
 	log := slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	counts := jobs.NewMetrics(r.metrics)
-	store, err := jobs.NewStore(r.client, jobs.Keep{Job: time.Hour, Input: time.Hour, Document: time.Hour, Key: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := jobs.NewStore(r.client, store.Kept{Record: time.Hour, Document: time.Hour, Key: time.Hour}, store.Sync{}, nil)
 	r.queue = jobs.NewAsynq(jobs.AsynqOptions{Client: r.client, Concurrency: 20, Queues: jobs.QueueNames(), Poll: 5 * time.Millisecond,
 		MaxRetry: 24, Timeout: func(string) time.Duration { return 55 * time.Second }, Grace: time.Second, Log: log})
 	r.events = events.NewRedisLog(r.client, time.Hour)

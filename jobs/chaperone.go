@@ -3,13 +3,14 @@ package jobs
 import (
 	"context"
 	"errors"
-	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tidings/tidings/events"
 	"github.com/tidings/tidings/jobs/gate"
+	"github.com/tidings/tidings/jobs/lifecycle"
+	"github.com/tidings/tidings/jobs/store"
 )
 
 // chaperoneLook is how often a chaperone looks although nothing was published;
@@ -58,33 +59,29 @@ func (o *Outside) Chaperone(drain context.Context, hub *events.Hub) Handler {
 // for how long if the task came a little early. arrived is set when the task has
 // just come, or was early then.
 func (o *Outside) watch(ctx context.Context, t Task, arrived bool) (v Verdict, over bool, soon time.Duration) {
-	record, last, err := o.Store.look(ctx, t.Topic)
-	var now time.Time
-	if err == nil {
-		now, err = o.Store.now(ctx)
-	}
+	read, err := o.Store.Records.Read(ctx, t.Topic, store.Want{})
 	if err != nil {
 		return Verdict{}, false, 0
 	}
-	due := fromMS(max(number(record["next_retry"]), number(record["not_before"])))
-	wait := due.Sub(now)
+	job, last, now := read.Job, read.Last, read.Now
+	wait := job.Due().Sub(now)
 	switch {
-	case record["job"] != t.JobID || last.JobID != t.JobID || number(record["run"]) != int64(t.Run):
+	case job.ID != t.JobID || job.Run != t.Run:
 		return Dropped(), true, 0
 	case last.Status == events.Completed:
 		return Done(), true, 0
 	case last.Status == events.Failed:
 		return Final(string(last.Outcome) + ": " + string(last.Reason)), true, 0
-	case record["token"] != "": // claimed; the rescuer looks after a lost lease
+	case job.Claim != nil: // the rescuer looks after a lost lease
 		return Verdict{}, false, 0
-	case due.IsZero() || wait <= 0:
+	case wait <= 0:
 		o.offer(ctx, t, now)
 		return Verdict{}, false, 0
 	case !arrived:
 		return Again(time.Now().Add(wait), string(last.Reason)), true, 0
-	case wait <= early:
+	case wait <= lifecycle.Early:
 		return Verdict{}, false, wait // the queue cuts times to whole seconds
-	case number(record["hint"]) > now.UnixMilli() || number(record["not_before"]) > now.UnixMilli():
+	case job.HintUntil.After(now) || job.NotBefore.After(now):
 		return Uncounted(time.Now().Add(wait), "early"), true, 0
 	}
 	// Somebody ran the task before its planned time: it is the operator's to
@@ -97,7 +94,10 @@ func (o *Outside) watch(ctx context.Context, t Task, arrived bool) (v Verdict, o
 	if !ran {
 		return Uncounted(time.Now().Add(wait), "early"), true, 0
 	}
-	_, _, err = o.Store.run(ctx, "rescue", t.Topic, args{"job": t.JobID, "seq": strconv.FormatInt(last.Seq, 10), "action": "adopt"}, nil)
+	_, err = o.Store.goOn(ctx, "rescue", t.Topic, read, func(s lifecycle.State) lifecycle.Change {
+		c, _ := o.rules().Rescue(s, lifecycle.Remedy{Action: lifecycle.Adopt, JobID: t.JobID, Seq: last.Seq})
+		return c
+	})
 	if err == nil {
 		o.offer(ctx, t, now)
 	}
@@ -106,7 +106,7 @@ func (o *Outside) watch(ctx context.Context, t Task, arrived bool) (v Verdict, o
 
 // offer lets outside workers claim the task's job. Repeating it changes nothing.
 func (o *Outside) offer(ctx context.Context, t Task, now time.Time) {
-	pipe := o.Store.client.Pipeline()
+	pipe := o.Store.Client.Pipeline()
 	pipe.ZAddNX(ctx, offersKey(t.Topic.Workload), redis.Z{Score: float64(now.UnixMilli()), Member: member(t.Topic, t.ID())})
 	pipe.Publish(ctx, offers, t.Topic.Workload)
 	if _, err := pipe.Exec(ctx); err != nil {
@@ -117,7 +117,7 @@ func (o *Outside) offer(ctx context.Context, t Task, now time.Time) {
 // offered tells which of the tasks' jobs wait for an outside worker to claim
 // them, with a chaperone or without.
 func (s *Store) offered(ctx context.Context, tasks []Task) ([]bool, error) {
-	pipe := s.client.Pipeline()
+	pipe := s.Client.Pipeline()
 	cmds := make([]*redis.FloatCmd, len(tasks))
 	for i, t := range tasks {
 		cmds[i] = pipe.ZScore(ctx, offersKey(t.Topic.Workload), member(t.Topic, t.ID()))
@@ -127,7 +127,7 @@ func (s *Store) offered(ctx context.Context, tasks []Task) ([]bool, error) {
 	for i, cmd := range cmds {
 		err := cmd.Err()
 		if err != nil && !errors.Is(err, redis.Nil) {
-			return nil, storageError("offered", err)
+			return nil, store.Error("offered", err)
 		}
 		out[i] = err == nil
 	}
@@ -137,13 +137,13 @@ func (s *Store) offered(ctx context.Context, tasks []Task) ([]bool, error) {
 // oldestOffer is since when an outside worker is waited for, by any of the
 // workloads; zero when none is.
 func (s *Store) oldestOffer(ctx context.Context) (oldest time.Time, err error) {
-	pipe := s.client.Pipeline()
+	pipe := s.Client.Pipeline()
 	var cmds []*redis.ZSliceCmd
 	for _, w := range Workloads() {
 		cmds = append(cmds, pipe.ZRangeWithScores(ctx, offersKey(w.Name), 0, 0))
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return oldest, storageError("offered", err)
+		return oldest, store.Error("offered", err)
 	}
 	for _, cmd := range cmds {
 		for _, first := range cmd.Val() {
@@ -156,41 +156,23 @@ func (s *Store) oldestOffer(ctx context.Context) (oldest time.Time, err error) {
 }
 
 func (o *Outside) withdraw(ctx context.Context, t Task) {
-	if err := o.Store.client.ZRem(ctx, offersKey(t.Topic.Workload), member(t.Topic, t.ID())).Err(); err != nil {
+	if err := o.Store.Client.ZRem(ctx, offersKey(t.Topic.Workload), member(t.Topic, t.ID())).Err(); err != nil {
 		o.Log.WarnContext(ctx, "an offer outlives its chaperone", "job", t.JobID, "error", err)
 	}
 }
 
-// stopped ends a claimed job whose next attempt the kill switch forbids.
-func (o *Outside) stopped(ctx context.Context, worker string, t Task, token string, got answer) (bool, error) {
-	if got.Attempt == 1 {
-		return false, nil
+// switchedOff is why the kill switch forbids the job's next attempt; "" if it does
+// not. First attempts go on.
+func (o *Outside) switchedOff(ctx context.Context, t Task, j lifecycle.Job) (events.Reason, error) {
+	if j.Attempts == 0 {
+		return "", nil
 	}
 	off, err := o.Gate.Switched(ctx, "", t.Topic.Workload)
 	if err != nil {
-		return false, storageError("kill switch", err)
+		return "", store.Error("kill switch", err)
 	}
 	if off.Verdict == gate.Go {
-		return false, nil
+		return "", nil
 	}
-	return true, o.endUnsent(ctx, worker, t, token, got.Attempt, events.OutcomeRetriesExhausted, events.Reason(off.Reason))
-}
-
-// endUnsent ends a claimed job of which no worker hears any more.
-func (o *Outside) endUnsent(ctx context.Context, worker string, t Task, token string, attempt int, outcome events.Outcome, reason events.Reason) error {
-	s, now := o.Settings, time.Now().UTC()
-	got, err := repeat(ctx, func() (answer, error) {
-		got, _, err := o.Store.run(ctx, "settle", t.Topic, args{"job": t.JobID, "token": token, "kind": "error",
-			"lines": []string{ledgerLine{Attempt: &AttemptLine{Attempt: attempt, Run: t.Run, Worker: worker, StartedAt: now, EndedAt: now,
-				Status: hole, Reason: hole}}.text()},
-			"outcome": string(outcome), "reason": string(reason), "can_retry": true,
-			"save_ms": ms(s.Saving), "input_ms": ms(s.InputRetention)}, nil)
-		return got, err
-	})
-	if err != nil || got.Code != "ok" {
-		return err
-	}
-	o.Metrics.attempt(t.Topic.Workload, got.Status)
-	o.ending().Ended(ctx, got.end(t.Topic, t.JobID))
-	return nil
+	return events.Reason(off.Reason), nil
 }

@@ -1,7 +1,6 @@
 package jobs_test
 
 import (
-	"strconv"
 	"testing"
 	"time"
 
@@ -29,8 +28,7 @@ func (h *house) spent() float64 {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	n, _ := strconv.ParseFloat(record["spent"], 64)
-	return n / 1e9
+	return float64(record.Spent) / 1e9
 }
 
 // TestS4_22_AJobsCostIsBounded: before each call the most that it may cost has to

@@ -3,7 +3,6 @@ package jobs_test
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -162,9 +161,8 @@ func (l life) killed(t *testing.T, n int, late bool) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		calls, _ := strconv.Atoi(record["calls"])
-		if calls > 12 {
-			t.Errorf("%d calls counted, the allowance is 12", calls)
+		if record.Calls > 12 {
+			t.Errorf("%d calls counted, the allowance is 12", record.Calls)
 		}
 		if len(all) == 0 {
 			h.nothingOpen(0)

@@ -13,6 +13,7 @@ import (
 	"github.com/tidings/tidings/events"
 	"github.com/tidings/tidings/jobs"
 	"github.com/tidings/tidings/jobs/gate"
+	"github.com/tidings/tidings/jobs/lifecycle"
 	"github.com/tidings/tidings/jobs/model"
 	"github.com/tidings/tidings/jobs/model/modeltest"
 )
@@ -155,8 +156,11 @@ func TestS4_05_S4_12_S4_13_ARestartMovesNothing(t *testing.T) {
 	inHouse(t, m, nil, func(t *testing.T, h *house) {
 		defer h.member("healer").rescue()()
 		job := h.submit("some text to work on").JobID
-		kept := []string{"job", "fingerprint", "accepted", "deadline", "allowance", "max_attempts", "max_calls"}
-		var first map[string]string
+		kept := func(j lifecycle.Job) lifecycle.Job {
+			return lifecycle.Job{ID: j.ID, Fingerprint: j.Fingerprint, AcceptedAt: j.AcceptedAt, DeadlineAt: j.DeadlineAt,
+				Allowance: j.Allowance, MaxAttempts: j.MaxAttempts, MaxCalls: j.MaxCalls}
+		}
+		var first *lifecycle.Job
 		for n := range 3 {
 			doomed := h.member("doomed")
 			defer doomed.close()
@@ -169,15 +173,13 @@ func TestS4_05_S4_12_S4_13_ARestartMovesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			if first == nil {
-				first = record
+				first = &record
 			}
-			for _, field := range kept {
-				if record[field] == "" || record[field] != first[field] {
-					t.Errorf("at call %d %s is %q, at first %q", n+1, field, record[field], first[field])
-				}
+			if kept(record) != kept(*first) {
+				t.Errorf("at call %d %+v, at first %+v", n+1, kept(record), kept(*first))
 			}
-			if record["calls"] != itoa(int64(n+1)) || record["job"] != job {
-				t.Errorf("at call %d the record has %s calls", n+1, record["calls"])
+			if record.Calls != n+1 || record.ID != job {
+				t.Errorf("at call %d the record has %d calls", n+1, record.Calls)
 			}
 			doomed.life.kill()
 			passed(crashBound)
@@ -221,8 +223,8 @@ func anotherModel(t *testing.T, says modeltest.Step, outcome events.Outcome, cla
 		passed(time.Minute)
 		end := h.last()
 		record, err := h.store.Record(t.Context(), h.topic)
-		if err != nil || end.Outcome != outcome || end.Attempt != 2 || record["calls"] != "2" {
-			t.Errorf("%v calls, %v\n%s", record["calls"], err, story(h.history()))
+		if err != nil || end.Outcome != outcome || end.Attempt != 2 || record.Calls != 2 {
+			t.Errorf("%v calls, %v\n%s", record.Calls, err, story(h.history()))
 		}
 		if _, err := h.service.Document(t.Context(), h.topic); (err == nil) != (outcome == events.OutcomeCompleted) {
 			t.Errorf("the document: %v", err)

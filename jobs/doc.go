@@ -3,20 +3,10 @@
 //
 // # One step
 //
-// A job's status is its last transition in the log. The only way to change it
-// is one script on the session's keys (Store) that checks who may speak, writes
-// the job record, and stores and publishes the transition. So there is no
-// second place to forget, and a worker that was replaced can neither store nor
-// publish.
-//
-//	         submit, retry                 claim               settle
-//	none ------------------> queued -------------> processing ---------> completed
-//	completed, error           ^ ^                  |  ^  |  \---------> error
-//	                           | |   hand-back      |  |  | pause
-//	                           | +------------------+  |  v
-//	                           |     run now           | retrying (call)
-//	                           +-------- retrying <----+
-//	                                    (queue)   settle
+// A job's status is its last transition in the log. What may happen to a job is
+// decided by package lifecycle and committed by package store, in one step that
+// stores the record and the transition and publishes it. So there is no second place
+// to forget, and a worker that was replaced can neither store nor publish.
 //
 // # Who may speak
 //

@@ -8,6 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tidings/tidings/events"
+	"github.com/tidings/tidings/jobs"
+	"github.com/tidings/tidings/jobs/lifecycle"
 	"github.com/tidings/tidings/jobs/model"
 	"github.com/tidings/tidings/jobs/model/modeltest"
 	"github.com/tidings/tidings/jobs/retry"
@@ -41,8 +43,8 @@ func TestDrainHandsBack(t *testing.T) {
 	l.becomes("completed", is(events.Completed))
 	l.told("queued 0/4", "processing 1/4 call 1/3", "queued 0/4 draining", "processing 1/4 call 1/3", "completed 1/4 version 1")
 	record, err := two.store.Record(t.Context(), l.topic)
-	if err != nil || record["attempts"] != "1" || record["calls"] != "2" || record["run"] != "1" {
-		t.Errorf("record %v %v", record, err)
+	if err != nil || record.Attempts != 1 || record.Calls != 2 || record.Run != 1 {
+		t.Errorf("record %+v %v", record, err)
 	}
 	l.tidy(0)
 }
@@ -112,10 +114,9 @@ func TestDrainWhileAClaimIsUnderWay(t *testing.T) {
 	m := newGated(false)
 	l := newLine(t, m)
 	p := l.process(nil)
-	claim := p.store.Hash("claim")
 	claiming, drained := make(chan struct{}), make(chan struct{})
 	p.life.look(func(c redis.Cmder) {
-		if args := c.Args(); len(args) > 1 && args[1] == claim {
+		if p.store.Sends(c, "claim") {
 			close(claiming)
 			<-drained
 		}
@@ -138,12 +139,11 @@ func TestDrainWhileAClaimIsUnderWay(t *testing.T) {
 func TestDrainDoesNotClaimWhatWaits(t *testing.T) {
 	t.Parallel()
 	l, job := waiting(t, modeltest.NewScripted(good()), modeltest.Timeout(), "30s")
-	at := time.Now().Add(1500 * time.Millisecond).UnixMilli()
-	l.must(l.client.HSet(t.Context(), l.topic.Key("job"), "next_retry", at).Err())
+	l.must(jobs.Alter(t.Context(), l.client, l.topic, func(j *lifecycle.Job) { j.NextRetryAt = time.Now().Add(1500 * time.Millisecond) }))
 	p := l.process(nil)
-	claim, asked := p.store.Hash("claim"), make(chan struct{}, 10)
+	asked := make(chan struct{}, 10)
 	p.life.look(func(c redis.Cmder) {
-		if args := c.Args(); len(args) > 1 && args[1] == claim {
+		if p.store.Reads(c) {
 			asked <- struct{}{}
 		}
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/tidings/tidings/events/eventstest"
 	"github.com/tidings/tidings/jobs"
 	"github.com/tidings/tidings/jobs/retry"
+	"github.com/tidings/tidings/jobs/store"
 )
 
 // index is a key on the master that has the open jobs.
@@ -25,14 +26,14 @@ func TestTopology(t *testing.T) {
 	onEachGround(t, func(t *testing.T, g ground) {
 		for _, part := range []struct {
 			name string
-			sync jobs.Sync
+			sync store.Sync
 			play func(*estate)
 		}{
-			{"every verb", jobs.Sync{}, everyVerb},
-			{"acknowledged when a replica has it", jobs.Sync{Replicas: 1, Timeout: 2 * time.Second}, waitsForReplicas},
-			{"said when no replica has it", jobs.Sync{Replicas: 1, Timeout: 100 * time.Millisecond}, saysWhenNotMet},
-			{"the tail is lost, and what was acknowledged is not", jobs.Sync{Replicas: 1, Timeout: 500 * time.Millisecond}, losesTheTail},
-			{"a master dies under load", jobs.Sync{Replicas: 1, Timeout: 200 * time.Millisecond}, diesUnderLoad},
+			{"every verb", store.Sync{}, everyVerb},
+			{"acknowledged when a replica has it", store.Sync{Replicas: 1, Timeout: 2 * time.Second}, waitsForReplicas},
+			{"said when no replica has it", store.Sync{Replicas: 1, Timeout: 100 * time.Millisecond}, saysWhenNotMet},
+			{"the tail is lost, and what was acknowledged is not", store.Sync{Replicas: 1, Timeout: 500 * time.Millisecond}, losesTheTail},
+			{"a master dies under load", store.Sync{Replicas: 1, Timeout: 200 * time.Millisecond}, diesUnderLoad},
 		} {
 			t.Run(strings.ReplaceAll(part.name, " ", "_"), func(t *testing.T) {
 				part.play(newEstate(t, g, part.sync))

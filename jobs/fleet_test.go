@@ -13,6 +13,7 @@ import (
 	"github.com/tidings/tidings/jobs"
 	"github.com/tidings/tidings/jobs/gate"
 	"github.com/tidings/tidings/jobs/model"
+	"github.com/tidings/tidings/jobs/store"
 )
 
 // member is one of several processes of a house, on virtual time. It can be
@@ -44,9 +45,7 @@ func (h *house) member(name string) *member {
 	m.client.AddHook(m.life)
 	var err error
 	s := h.setting
-	if m.store, err = jobs.NewStore(m.client, jobs.Keep{Job: s.Retention, Input: s.InputRetention, Document: 90 * 24 * time.Hour, Key: 24 * time.Hour}); err != nil {
-		h.t.Fatal(err)
-	}
+	m.store = jobs.NewStore(m.client, store.Kept{Record: s.Retention, Document: 90 * 24 * time.Hour, Key: 24 * time.Hour}, store.Sync{}, nil)
 	quiet := slog.New(slog.DiscardHandler)
 	q := mortalQueue{h.queue, m.life}
 	if m.worker, err = jobs.NewWorker(jobs.WorkerOptions{Store: m.store, Queue: q, Settings: s, Name: name, Log: quiet,

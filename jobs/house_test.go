@@ -21,6 +21,7 @@ import (
 	"github.com/tidings/tidings/jobs/model"
 	"github.com/tidings/tidings/jobs/model/modeltest"
 	"github.com/tidings/tidings/jobs/retry"
+	"github.com/tidings/tidings/jobs/store"
 )
 
 // house is the whole line on virtual time: the real scripts in an in-process
@@ -70,15 +71,13 @@ func newHouse(t testing.TB, m *modeltest.Scripted, change func(*retry.Settings))
 		// Or go-redis may leave a goroutine in the bubble.
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
-	store, err := jobs.NewStore(client, jobs.Keep{Job: s.Retention, Input: s.InputRetention, Document: 90 * 24 * time.Hour, Key: 24 * time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := jobs.NewStore(client, store.Kept{Record: s.Retention, Document: 90 * 24 * time.Hour, Key: 24 * time.Hour}, store.Sync{}, nil)
 	h := &house{t: t, client: client, redis: mini, store: store, queue: jobstest.NewQueue(), model: m, setting: s,
 		log: events.NewRedisLog(client, s.Retention), topic: events.NewTopic("", "abc-123", "summary")}
 	quiet := slog.New(slog.DiscardHandler)
 	h.service = jobs.NewService(jobs.ServiceOptions{Store: store, Queue: h.queue, Settings: s,
 		Limits: jobs.Limits{OpenJobs: 1000, InputBytes: 64 << 20}, Dependency: m.Dependency(), Log: quiet})
+	var err error
 	h.worker, err = jobs.NewWorker(jobs.WorkerOptions{Store: store, Queue: h.queue, Settings: s, Name: "w1", Log: quiet,
 		Gate: gate.New(client, wide()), Model: model.NewRetrying(m, s, dice())})
 	if err != nil {

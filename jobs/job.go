@@ -110,7 +110,7 @@ type Accepted struct {
 	// Replayed tells that an Idempotency-Key repeated an earlier answer.
 	Replayed bool `json:"-"`
 	// Unreplicated tells that the replicas asked for did not confirm it in
-	// time: a fail-over now may lose it (Store.Sync).
+	// time: a fail-over now may lose it (store.Sync).
 	Unreplicated bool `json:"-"`
 }
 
@@ -122,47 +122,4 @@ type Submit struct {
 	IdempotencyKey string // "" for none; at most 255 printable ASCII bytes
 	Replace        bool   // cancel the live job with another input
 	Simulate       []string
-}
-
-// Ledger lists what was tried for the topic's newest job.
-type Ledger struct {
-	JobID    string        `json:"job_id"`
-	Attempts []AttemptLine `json:"attempts"`
-	Calls    []CallLine    `json:"calls"`
-}
-
-// AttemptLine is one claim of the job by a worker.
-type AttemptLine struct {
-	Attempt   int           `json:"attempt"`
-	Run       int           `json:"run"`
-	Worker    string        `json:"worker"`
-	StartedAt time.Time     `json:"started_at"`
-	EndedAt   time.Time     `json:"ended_at"`
-	Status    events.Status `json:"status"` // what the attempt led to
-	Reason    events.Reason `json:"reason,omitempty"`
-	NextAt    *time.Time    `json:"next_retry_at,omitempty"`
-	// What an outside worker reported: its failure type, and of its message what may
-	// be kept (model.Redact).
-	FailureType FailureType `json:"failure_type,omitempty"`
-	Message     string      `json:"message,omitempty"`
-}
-
-// CallLine is one request to the provider.
-type CallLine struct {
-	Attempt        int           `json:"attempt"`
-	Call           int           `json:"call"`
-	Dependency     string        `json:"dependency"`
-	StartedAt      time.Time     `json:"started_at"`
-	DurationMS     int64         `json:"duration_ms"`
-	ProviderStatus int           `json:"provider_status,omitempty"`
-	ProviderType   string        `json:"provider_type,omitempty"`
-	RequestID      string        `json:"request_id,omitempty"`
-	Class          events.Reason `json:"class,omitempty"` // empty: it succeeded
-	WaitHintMS     int64         `json:"wait_hint_ms,omitempty"`
-	Message        string        `json:"message,omitempty"` // what may be kept of the provider's (model.Redact)
-	Advice         string        `json:"advice,omitempty"`  // what an operator can change
-	Decision       string        `json:"decision"`          // done, again, queue, final
-	InputTokens    *int64        `json:"input_tokens"`
-	OutputTokens   *int64        `json:"output_tokens"`
-	CostUSD        *float64      `json:"cost_usd"`
 }

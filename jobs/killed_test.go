@@ -22,6 +22,7 @@ import (
 	"github.com/tidings/tidings/jobs/model"
 	"github.com/tidings/tidings/jobs/model/modeltest"
 	"github.com/tidings/tidings/jobs/retry"
+	"github.com/tidings/tidings/jobs/store"
 )
 
 // childRedis tells a test binary to be a worker process on that Redis.
@@ -38,10 +39,7 @@ func TestChildWorker(t *testing.T) {
 	defer c.Close()
 	s := retry.Defaults()
 	s.Lease, s.Plan = lease, plan(t, "1s")
-	store, err := jobs.NewStore(c, jobs.Keep{Job: s.Retention, Input: s.InputRetention, Document: time.Hour, Key: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := jobs.NewStore(c, store.Kept{Record: s.Retention, Document: time.Hour, Key: time.Hour}, store.Sync{}, nil)
 	log := slog.New(slog.NewJSONHandler(os.Stdout, nil))
 	q := newAsynq(c)
 	w, err := jobs.NewWorker(jobs.WorkerOptions{Store: store, Queue: q, Settings: s, Name: "child", Log: log,
@@ -154,8 +152,8 @@ func TestI45_Kill9(t *testing.T) {
 	l.calls(1)
 	l.tidy(0)
 	record, err := p.store.Record(t.Context(), l.topic)
-	if err != nil || record["calls"] != "2" || record["attempts"] != "2" {
-		t.Errorf("record %v %v", record, err)
+	if err != nil || record.Calls != 2 || record.Attempts != 2 {
+		t.Errorf("record %+v %v", record, err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tidings/tidings/events"
+	"github.com/tidings/tidings/jobs"
 	"github.com/tidings/tidings/jobs/model/modeltest"
 	"github.com/tidings/tidings/jobs/retry"
 )
@@ -123,7 +124,7 @@ func TestS1_07_FailsOnceInTheCallThenCompletes(t *testing.T) {
 		if err != nil || len(l.Calls) != 2 || len(l.Attempts) != 1 {
 			t.Errorf("ledger %+v, %v", l, err)
 		}
-		if n, _ := h.store.Open(t.Context()); n != 0 {
+		if n, _, _ := jobs.Counted(t.Context(), h.store.Client); n != 0 {
 			t.Errorf("%d jobs stay open", n)
 		}
 	})

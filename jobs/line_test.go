@@ -22,8 +22,10 @@ import (
 	"github.com/tidings/tidings/events/eventstest"
 	"github.com/tidings/tidings/jobs"
 	"github.com/tidings/tidings/jobs/gate"
+	"github.com/tidings/tidings/jobs/lifecycle"
 	"github.com/tidings/tidings/jobs/model"
 	"github.com/tidings/tidings/jobs/retry"
+	"github.com/tidings/tidings/jobs/store"
 )
 
 // line is the whole line on a real Redis with real Asynq and short settings, in
@@ -167,9 +169,7 @@ func (l *line) processAt(addr string, through func(jobs.Queue) jobs.Queue) *proc
 	l.Cleanup(func() { _ = p.client.Close() })
 	var err error
 	s := l.setting
-	if p.store, err = jobs.NewStore(p.client, jobs.Keep{Job: s.Retention, Input: s.InputRetention, Document: time.Hour, Key: time.Hour}); err != nil {
-		l.Fatal(err)
-	}
+	p.store = jobs.NewStore(p.client, store.Kept{Record: s.Retention, Document: time.Hour, Key: time.Hour}, store.Sync{}, nil)
 	p.store.CheckEvery = 50 * time.Millisecond
 	log, counts := slog.New(slog.NewJSONHandler(p.book, nil)), jobs.NewMetrics(p.counts)
 	p.queue = jobs.NewAsynq(jobs.AsynqOptions{Client: p.client, Concurrency: 4, Queues: jobs.QueueNames(), Poll: 5 * time.Millisecond,
@@ -426,7 +426,9 @@ func fill(l *line, n int) {
 				topic := events.NewTopic("", fmt.Sprintf("s-%d", i), "summary")
 				_, err := p.service.Submit(ctx, jobs.Submit{Topic: topic, Input: jobs.Input{Text: "some text"}})
 				if err == nil && i%10 == 0 {
-					err = p.client.HSet(ctx, topic.Key("job"), "token", "T", "lease", time.Now().Add(time.Hour).UnixMilli()).Err()
+					err = jobs.Alter(ctx, p.client, topic, func(j *lifecycle.Job) {
+						j.Claim = &lifecycle.Claim{Token: "T", LeaseUntil: time.Now().Add(time.Hour)}
+					})
 				}
 				if err != nil {
 					l.Error(err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tidings/tidings/events"
 	"github.com/tidings/tidings/jobs/model"
+	"github.com/tidings/tidings/jobs/store"
 )
 
 // Measures counts for the whole fleet, by cohort: whatever happens to a job is
@@ -52,11 +53,7 @@ const (
 
 // NewMeasures makes a Measures; nothing is written before Run.
 func NewMeasures(client redis.UniversalClient, log *slog.Logger) *Measures {
-	text, err := scripts.ReadFile("scripts/measure.lua")
-	if err != nil { // it was compiled in, so only a build that no test has seen can lack it
-		panic(err)
-	}
-	return &Measures{client: client, log: log, script: redis.NewScript(string(text)), pending: map[int64]map[string]float64{}}
+	return &Measures{client: client, log: log, script: redis.NewScript(source("measure")), pending: map[int64]map[string]float64{}}
 }
 
 func cohortKey(cohort int64) string { return "tidings:{measures}:" + strconv.FormatInt(cohort, 10) }
@@ -152,7 +149,7 @@ func (m *Measures) Write(ctx context.Context) error {
 			args = append(args, field, strconv.FormatFloat(n, 'f', -1, 64))
 		}
 		if err := m.script.Run(ctx, m.client, []string{cohortKey(cohort)}, args...).Err(); err != nil {
-			failed = storageError("measures", err)
+			failed = store.Error("measures", err)
 			m.keep(cohort, fields)
 		}
 	}
@@ -231,7 +228,7 @@ func (m *Measures) Window(ctx context.Context, window time.Duration) (Cohorts, e
 		hashes = append(hashes, pipe.HGetAll(ctx, cohortKey(at.Unix())))
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return c, storageError("measures", err)
+		return c, store.Error("measures", err)
 	}
 	all, each := map[string]float64{}, map[string]map[string]float64{}
 	for _, w := range Workloads() {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/tidings/tidings/events"
 	"github.com/tidings/tidings/jobs/gate"
+	"github.com/tidings/tidings/jobs/lifecycle"
+	"github.com/tidings/tidings/jobs/store"
 )
 
 // OperatorsOptions is what an Operators is made of.
@@ -70,7 +72,7 @@ func (o *Operators) SwitchRetries(ctx context.Context, off bool, s gate.Scope, o
 func (o *Operators) Switches(ctx context.Context) (gate.Switches, error) {
 	s, err := o.Gate.Switches(ctx)
 	if err != nil {
-		return s, storageError("switches", err)
+		return s, store.Error("switches", err)
 	}
 	return s, nil
 }
@@ -98,7 +100,7 @@ func (o *Operators) OrderCalls(ctx context.Context, verb, dependency string, ord
 func (o *Operators) Inspect(ctx context.Context, dependency string) (gate.State, error) {
 	s, err := o.Gate.Inspect(ctx, dependency)
 	if err != nil {
-		return s, storageError("inspect", err)
+		return s, store.Error("inspect", err)
 	}
 	return s, nil
 }
@@ -112,7 +114,7 @@ func refusedOrder(verb string, err error) error {
 	case errors.Is(err, gate.ErrEnd):
 		return &Refusal{Code: CodeInvalidField, Field: "for", Why: "up to 7d"}
 	}
-	return storageError(verb, err)
+	return store.Error(verb, err)
 }
 
 // Measured sums up what became of the jobs that were offered since window ago.
@@ -154,14 +156,14 @@ type OpenJob struct {
 
 // Open counts the open jobs and names at most that many of them, in no order.
 func (o *Operators) Open(ctx context.Context, most int) (Open, error) {
-	keys, pipe := indexKeys(), o.Store.client.Pipeline()
+	keys, pipe := indexKeys(), o.Store.Client.Pipeline()
 	count, bytes := pipe.ZCard(ctx, keys[0]), pipe.HGet(ctx, keys[3], "*")
 	var members *redis.StringSliceCmd
 	if most > 0 {
 		members = pipe.ZRange(ctx, keys[0], 0, int64(most)-1)
 	}
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return Open{}, storageError("open", err)
+		return Open{}, store.Error("open", err)
 	}
 	open := Open{Count: count.Val(), InputBytes: number(bytes.Val())}
 	if members == nil {
@@ -184,13 +186,13 @@ func (o *Operators) Open(ctx context.Context, most int) (Open, error) {
 // as long as their records.
 func (o *Operators) Find(ctx context.Context, id string) (topic events.Topic, job string, err error) {
 	job, tail, _ := strings.Cut(id, ":")
-	text, err := o.Store.client.Get(ctx, jobKey(job)).Result()
+	text, err := o.Store.Client.Get(ctx, jobKey(job)).Result()
 	switch {
 	case err == nil:
 		topic, err = events.ParseTopic(text)
 		return topic, job, err
 	case !errors.Is(err, redis.Nil):
-		return topic, job, storageError("find", err)
+		return topic, job, store.Error("find", err)
 	}
 	runs := []int{1, 2, 3}
 	if run, err := strconv.Atoi(tail); err == nil && run > 3 && run < 1000 {
@@ -211,54 +213,30 @@ func (o *Operators) Find(ctx context.Context, id string) (topic events.Topic, jo
 // and ledger, and every transition that is kept, oldest first. No material and no
 // output are in it.
 type Overview struct {
+	lifecycle.Job
 	Topic       events.Topic
-	JobID       string
-	AcceptedAt  time.Time
-	DeadlineAt  time.Time
-	Attempts    int
-	MaxAttempts int
-	Calls       int // reserved, of Allowance
-	Allowance   int
-	Manual      int // manual retries in a row
-	Run         int
-	Dependency  string
-	Queue       string
-	Worker      string // empty: nobody has it
-	LeaseUntil  time.Time
-	NextRetryAt time.Time
-	NotBefore   time.Time
-	InputBytes  int64 // 0: not kept any more
+	InputBytes  int   // 0: not kept any more
 	Version     int64 // of the current document; 0: there is none
-	Ledger      Ledger
+	Ledger      lifecycle.Ledger
 	Transitions []events.Transition
 	Now         time.Time // Redis time
 }
 
 // Overview looks at a session's workload; CodeNotFound when nothing is known of it.
 func (o *Operators) Overview(ctx context.Context, t events.Topic) (Overview, error) {
-	pipe := o.Store.client.Pipeline()
-	record, input := pipe.HGetAll(ctx, t.Key("job")), pipe.StrLen(ctx, t.Key("input"))
-	version := pipe.HGet(ctx, t.Key("document"), "version")
-	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return Overview{}, storageError("overview", err)
+	read, err := o.Store.Records.Read(ctx, t, store.Want{})
+	if err != nil {
+		return Overview{}, err
 	}
 	transitions, _, _, err := o.History.After(ctx, t, 0)
 	if err != nil {
 		return Overview{}, err
 	}
-	r := record.Val()
-	if r["job"] == "" && len(transitions) == 0 {
+	j := read.Job
+	if j.ID == "" && len(transitions) == 0 {
 		return Overview{}, &Refusal{Code: CodeNotFound}
 	}
-	now, err := o.Store.now(ctx)
-	if err != nil {
-		return Overview{}, err
-	}
-	v := Overview{Topic: t, JobID: r["job"], AcceptedAt: fromMS(number(r["accepted"])), DeadlineAt: fromMS(number(r["deadline"])),
-		Attempts: int(number(r["attempts"])), MaxAttempts: int(number(r["max_attempts"])), Calls: int(number(r["calls"])),
-		Allowance: int(number(r["allowance"])), Manual: int(number(r["manual"])), Run: int(number(r["run"])), Dependency: r["dependency"],
-		Queue: r["queue"], Worker: r["worker"], LeaseUntil: fromMS(number(r["lease"])), NextRetryAt: fromMS(number(r["next_retry"])),
-		NotBefore: fromMS(number(r["not_before"])), InputBytes: input.Val(), Version: number(version.Val()), Transitions: transitions, Now: now}
+	v := Overview{Job: j, Topic: t, InputBytes: read.InputBytes, Version: read.DocumentVersion, Transitions: transitions, Now: read.Now}
 	var gone *Refusal
 	if v.Ledger, err = o.Store.ledger(ctx, t); err != nil && !errors.As(err, &gone) {
 		return Overview{}, err

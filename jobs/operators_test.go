@@ -13,16 +13,14 @@ import (
 	"github.com/tidings/tidings/jobs"
 	"github.com/tidings/tidings/jobs/gate"
 	"github.com/tidings/tidings/jobs/retry"
+	"github.com/tidings/tidings/jobs/store"
 )
 
 // newOperators is the operators' side of a real Redis.
 func newOperators(t *testing.T, server *eventstest.Server) (*jobs.Operators, *jobs.Store, *jobs.Asynq) {
 	t.Helper()
 	c := server.Client()
-	store, err := jobs.NewStore(c, jobs.Keep{Job: time.Hour, Input: time.Hour, Document: time.Hour, Key: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := jobs.NewStore(c, store.Kept{Record: time.Hour, Document: time.Hour, Key: time.Hour}, store.Sync{}, nil)
 	quiet, queue := slog.New(slog.DiscardHandler), newAsynq(c)
 	return jobs.NewOperators(jobs.OperatorsOptions{Store: store, Queue: queue, Gate: gate.New(c, wide()), History: events.NewRedisLog(c, time.Hour),
 		Measures: jobs.NewMeasures(c, quiet), Dependency: "openai/gpt-x", Log: quiet}), store, queue
@@ -125,7 +123,7 @@ func TestOperatorsFindAJobByItsId(t *testing.T) {
 		t.Errorf("open %+v %v", open, err)
 	}
 	v, err := o.Overview(t.Context(), topic)
-	if err != nil || v.JobID != a.JobID || len(v.Transitions) != 1 || v.Transitions[0].Status != events.Queued || v.MaxAttempts != 4 || v.InputBytes == 0 || v.Dependency != "openai/gpt-x" {
+	if err != nil || v.ID != a.JobID || len(v.Transitions) != 1 || v.Transitions[0].Status != events.Queued || v.MaxAttempts != 4 || v.InputBytes == 0 || v.Dependency != "openai/gpt-x" {
 		t.Errorf("overview %+v %v", v, err)
 	}
 	if _, err := o.Overview(t.Context(), events.NewTopic("", "abc-123", "guidance")); !isRefusal(err, jobs.CodeNotFound) {

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -17,8 +16,10 @@ import (
 
 	"github.com/tidings/tidings/events"
 	"github.com/tidings/tidings/jobs/gate"
+	"github.com/tidings/tidings/jobs/lifecycle"
 	"github.com/tidings/tidings/jobs/model"
 	"github.com/tidings/tidings/jobs/retry"
+	"github.com/tidings/tidings/jobs/store"
 )
 
 // OutsideQueue is the queue of jobs that workers outside this program do.
@@ -105,7 +106,7 @@ func NewOutside(o OutsideOptions) (*Outside, error) {
 
 // Listen hears of offers that other processes make, until ctx ends.
 func (o *Outside) Listen(ctx context.Context) {
-	listen(ctx, o.Store.client, offers, func(string) { o.wake() })
+	listen(ctx, o.Store.Client, offers, func(string) { o.wake() })
 }
 
 // listen calls heard for each message on a channel, until ctx ends.
@@ -217,9 +218,9 @@ func offersKey(workload string) string { return "tidings:{outside/" + workload +
 // take claims the oldest offer that can still be claimed.
 func (o *Outside) take(ctx context.Context, worker, workload string) (*Assignment, error) {
 	for {
-		popped, err := o.Store.client.ZPopMin(ctx, offersKey(workload), 1).Result()
+		popped, err := o.Store.Client.ZPopMin(ctx, offersKey(workload), 1).Result()
 		if err != nil {
-			return nil, storageError("take", err)
+			return nil, store.Error("take", err)
 		}
 		if len(popped) == 0 {
 			return nil, nil
@@ -252,77 +253,52 @@ func (o *Outside) claim(ctx context.Context, worker string, t Task) (*Assignment
 	if err := o.Store.findable(ctx, t.Topic, t.JobID); err != nil {
 		return nil, err
 	}
+	// Its calls are not ours to count; the attempt stands for one, so that the
+	// allowance bounds it as well.
 	token, s := rand.Text(), o.Settings
-	var input []byte
-	got, err := repeat(ctx, func() (answer, error) {
-		got, blob, err := o.Store.run(ctx, "claim", t.Topic, args{"job": t.JobID, "run": t.Run, "token": token, "worker": worker,
-			"lease_ms": ms(s.Lease), "save_ms": ms(s.Saving), "input_ms": ms(s.InputRetention)}, nil)
-		input = blob
-		return got, err
+	ask := lifecycle.Claiming{JobID: t.JobID, Run: t.Run, Token: token, Worker: worker, ByHand: true}
+	read, err := o.Store.Records.Read(ctx, t.Topic, store.Want{Input: true})
+	if err != nil {
+		return nil, err
+	}
+	off, err := o.switchedOff(ctx, t, read.Job)
+	if err != nil {
+		return nil, err
+	}
+	var got lifecycle.Claimed
+	claimed, err := o.Store.goOn(ctx, "claim", t.Topic, read, func(state lifecycle.State) (c lifecycle.Change) {
+		if off != "" {
+			var denied lifecycle.Held
+			c, denied = o.rules().Deny(state, ask, off, 0)
+			got = lifecycle.Claimed{Code: lifecycle.Ended, End: denied.End}
+			return c
+		}
+		c, got = o.rules().Claim(state, ask)
+		return c
 	})
 	if err != nil {
 		return nil, err
 	}
-	if got.Ended == "1" {
-		o.ending().Ended(ctx, got.end(t.Topic, t.JobID))
+	if got.End != nil {
+		o.ending().Ended(ctx, end{topic: t.Topic, job: t.JobID, End: *got.End})
+	}
+	if got.Code != lifecycle.Claimable {
 		return nil, nil
 	}
-	if got.Code != "claimed" {
-		return nil, nil
-	}
-	if stopped, err := o.stopped(ctx, worker, t, token, got); stopped || err != nil {
-		return nil, err
-	}
+	input, job := read.Input, claimed.Job
 	var in Input
 	if err := json.Unmarshal(input, &in); err != nil {
 		return nil, fmt.Errorf("jobs: the input of a job cannot be read: %w", err)
 	}
-	// Its calls are not ours to count; the attempt stands for one, so that the
-	// allowance bounds it as well.
-	res, err := repeat(ctx, func() (answer, error) {
-		res, _, err := o.Store.run(ctx, "reserve", t.Topic, args{"job": t.JobID, "token": token, "call": 1}, nil)
-		return res, err
-	})
-	if err != nil {
-		return nil, err
+	if job.Attempts == 1 {
+		o.Metrics.claimed(t.JobID, wl.Name, claimed.Now.Sub(job.AcceptedAt))
 	}
-	if outcome, reason := (refusedCall{res.Code}).end(); outcome != "" {
-		return nil, o.endUnsent(ctx, worker, t, token, got.Attempt, outcome, reason)
-	}
-	if res.Code != "ok" {
-		return nil, nil // lost
-	}
-	if got.Attempt == 1 {
-		o.Metrics.claimed(t.JobID, wl.Name, s.DeadlineFor(wl.Long)-time.Duration(got.Deadline-got.Now)*time.Millisecond)
-	}
-	req := render(wl, t.Topic, got.Language, in)
-	o.Log.InfoContext(ctx, "attempt started outside", "job", t.JobID, "workload", wl.Name, "attempt", got.Attempt, "worker", worker)
-	return &Assignment{JobID: t.JobID, Workload: wl.Name, Attempt: got.Attempt, MaxAttempts: got.MaxAttempts,
-		ClaimToken: token, LeaseMS: ms(s.Lease), HeartbeatMS: ms(s.Lease / 3), DeadlineAt: fromMS(got.Deadline),
-		RemainingMS: got.Deadline - got.Now, Language: got.Language, Input: input, System: req.System, Prompt: req.Prompt,
+	req := render(wl, t.Topic, job.Language, in)
+	o.Log.InfoContext(ctx, "attempt started outside", "job", t.JobID, "workload", wl.Name, "attempt", job.Attempts, "worker", worker)
+	return &Assignment{JobID: t.JobID, Workload: wl.Name, Attempt: job.Attempts, MaxAttempts: job.MaxAttempts,
+		ClaimToken: token, LeaseMS: ms(s.Lease), HeartbeatMS: ms(s.Lease / 3), DeadlineAt: job.DeadlineAt,
+		RemainingMS: ms(job.DeadlineAt.Sub(claimed.Now)), Language: job.Language, Input: input, System: req.System, Prompt: req.Prompt,
 		Schema: wl.Schema}, nil
-}
-
-// jobKey finds the session of a job by its id alone: one that was claimed from
-// outside, or whose outcome is unknown.
-func jobKey(job string) string { return "tidings:job:" + job }
-
-func (s *Store) findable(ctx context.Context, t events.Topic, job string) error {
-	if err := s.client.Set(ctx, jobKey(job), t.String(), s.keep.Job).Err(); err != nil {
-		return storageError("findable", err)
-	}
-	return nil
-}
-
-func (o *Outside) topicOf(ctx context.Context, job string) (events.Topic, error) {
-	text, err := o.Store.client.Get(ctx, jobKey(job)).Result()
-	if errors.Is(err, redis.Nil) {
-		return events.Topic{}, &Refusal{Code: CodeNotFound}
-	}
-	if err != nil {
-		return events.Topic{}, storageError("job", err)
-	}
-	return events.ParseTopic(text)
 }
 
 // Report is what an outside worker says of an attempt. Worker and Token are
@@ -337,16 +313,20 @@ type Report struct {
 // Heartbeat keeps a claim alive for another lease, which it returns. A claim
 // whose lease has ended cannot be revived: CodeClaimLost, stop working.
 func (o *Outside) Heartbeat(ctx context.Context, r Report) (time.Duration, error) {
-	topic, err := o.topicOf(ctx, r.JobID)
+	topic, err := o.Store.topicOf(ctx, r.JobID)
 	if err != nil {
 		return 0, err
 	}
-	got, err := repeat(ctx, func() (answer, error) {
-		got, _, err := o.Store.run(ctx, "renew", topic, args{"job": r.JobID, "token": r.Token, "worker": r.Worker,
-			"attempt": r.Attempt, "lease_ms": ms(o.Settings.Lease), "strict": true}, nil)
-		return got, err
+	var code lifecycle.Code
+	_, _, err = o.Store.do(ctx, "renew", topic, store.Want{}, func(state lifecycle.State) (c lifecycle.Change) {
+		if j := state.Job; j.Claim == nil || j.Claim.Worker != r.Worker || j.Attempts != r.Attempt {
+			code = lifecycle.Lost
+			return c
+		}
+		c, code = o.rules().Renew(state, r.JobID, r.Token, true)
+		return c
 	})
-	if err == nil && got.Code != "ok" {
+	if err == nil && code != lifecycle.OK {
 		err = &Refusal{Code: CodeClaimLost}
 	}
 	return o.Settings.Lease, err
@@ -366,15 +346,20 @@ type Settled struct {
 // Complete ends an attempt with its output. Output that does not satisfy the
 // workload's schema is refused and changes nothing.
 func (o *Outside) Complete(ctx context.Context, r Report, content json.RawMessage, modelName string, u model.Usage) (Settled, error) {
-	topic, err := o.topicOf(ctx, r.JobID)
+	topic, err := o.Store.topicOf(ctx, r.JobID)
 	if err != nil {
 		return Settled{}, err
 	}
 	if err := o.schemas.check(topic.Workload, content); err != nil {
 		return Settled{}, &Refusal{Code: CodeInvalidField, Field: "content", Why: err.Error()}
 	}
-	return o.settle(ctx, topic, r, args{"kind": "completed", "document_ms": ms(o.Store.keep.Document)},
-		&Document{Model: modelName, Usage: u, Content: content}, print("completed", string(content)), AttemptLine{})
+	return o.settle(ctx, topic, r, digest("completed", string(content)), func(language string) lifecycle.Attempt {
+		body, err := json.Marshal(Document{Model: modelName, Language: language, Usage: u, Content: content})
+		if err != nil { // the content was checked to be JSON
+			return ends(events.OutcomeFailed, events.InvalidOutput, true)
+		}
+		return lifecycle.Attempt{Kind: lifecycle.Finished, Document: body}
+	})
 }
 
 // Fail ends an attempt as failed. The server decides what follows; message is
@@ -384,24 +369,23 @@ func (o *Outside) Fail(ctx context.Context, r Report, kind FailureType, message 
 	if !ok {
 		return Settled{}, &Refusal{Code: CodeUnknownFailureType, Field: "failure_type"}
 	}
-	topic, err := o.topicOf(ctx, r.JobID)
+	topic, err := o.Store.topicOf(ctx, r.JobID)
 	if err != nil {
 		return Settled{}, err
 	}
-	a := args{"kind": "error", "outcome": string(events.OutcomeFailed), "reason": string(policy.reason), "can_retry": !policy.reason.Lasting()}
+	came := ends(events.OutcomeFailed, policy.reason, !policy.reason.Lasting())
 	switch {
 	case policy.retry:
-		delay := o.Settings.Plan.Jittered(r.Attempt, r.JobID, r.Attempt, o.Settings.QueueJitter)
-		a = args{"kind": "retrying", "reason": string(policy.reason), "delay_ms": ms(delay)}
+		came = tryAgain(policy.reason, 0)
 	case kind == "outcome_unknown":
-		a["outcome"], a["can_retry"] = string(events.OutcomeUnknown), false
+		came = ends(events.OutcomeUnknown, policy.reason, false)
 	}
-	a["detail"] = string(kind)
-	line := AttemptLine{FailureType: kind, Message: model.Redact(message)}
-	return o.settle(ctx, topic, r, a, nil, print(string(kind), message), line)
+	came.Detail = string(kind)
+	came.Line.FailureType, came.Line.Message = string(kind), model.Redact(message)
+	return o.settle(ctx, topic, r, digest(string(kind), message), func(string) lifecycle.Attempt { return came })
 }
 
-func print(parts ...string) string {
+func digest(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {
 		fmt.Fprintf(h, "%d:%s", len(p), p)
@@ -409,60 +393,48 @@ func print(parts ...string) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-func (o *Outside) settle(ctx context.Context, topic events.Topic, r Report, a args, doc *Document, print string, line AttemptLine) (Settled, error) {
-	s := o.Settings
-	record, _, err := o.Store.look(ctx, topic) // of another job: then the report is a repeat, or late
-	if err != nil {
-		return Settled{}, err
-	}
-	var body []byte
-	if doc != nil {
-		doc.Language = record["language"]
-		if body, err = json.Marshal(doc); err != nil {
-			return Settled{}, &Refusal{Code: CodeInvalidField, Field: "content", Why: "not JSON"}
-		}
-	}
-	a["job"], a["token"], a["worker"], a["attempt"], a["print"] = r.JobID, r.Token, r.Worker, r.Attempt, print
-	a["save_ms"], a["input_ms"] = ms(s.Saving), ms(s.InputRetention)
-	line.Attempt, line.Run, line.Worker = r.Attempt, int(number(record["run"])), r.Worker
-	line.StartedAt, line.EndedAt, line.Status, line.Reason = fromMS(number(record["claimed"])), time.Now().UTC(), hole, hole
-	a["lines"] = []string{ledgerLine{Attempt: &line}.text()}
-	got, err := repeat(ctx, func() (answer, error) {
-		got, _, err := o.Store.run(ctx, "settle", topic, a, body, topic.Key("reports:"+r.JobID))
-		return got, err
+func (o *Outside) settle(ctx context.Context, topic events.Topic, r Report, digest string, came func(language string) lifecycle.Attempt) (Settled, error) {
+	var code lifecycle.Code
+	var got lifecycle.Settled
+	var again bool
+	_, _, err := o.Store.do(ctx, "settle", topic, store.Want{Job: r.JobID, Attempt: r.Attempt}, func(state lifecycle.State) (c lifecycle.Change) {
+		report := lifecycle.Report{Worker: r.Worker, Attempt: r.Attempt, Token: r.Token, Digest: digest}
+		c, code, got, again = o.rules().SettleReport(state, r.JobID, report, came(state.Job.Language))
+		return c
 	})
 	switch {
 	case err != nil:
 		return Settled{}, err
-	case got.Code == "conflict":
+	case code == lifecycle.Conflict:
 		return Settled{}, &Refusal{Code: CodeAttemptConflict}
-	case got.Code != "ok":
+	case code != lifecycle.OK:
 		return Settled{}, &Refusal{Code: CodeClaimLost}
 	}
-	status := events.Status(got.Status)
-	if status.Terminal() {
-		o.ending().Ended(ctx, got.end(topic, r.JobID))
+	if e := got.End(); e != nil {
+		o.ending().Ended(ctx, end{topic: topic, job: r.JobID, End: *e, replay: again})
 	}
-	if got.Replay == "" { // a repeat counts nothing (S2-41)
-		o.Metrics.attempt(topic.Workload, got.Status)
+	if !again { // a repeat counts nothing (S2-41)
+		o.Metrics.attempt(topic.Workload, string(got.Status))
 		o.Log.InfoContext(ctx, "attempt ended outside", "job", r.JobID, "workload", topic.Workload, "attempt", r.Attempt,
 			"worker", r.Worker, "status", got.Status, "outcome", got.Outcome, "reason", got.Reason)
 	}
-	out := Settled{JobID: r.JobID, Attempt: r.Attempt, Status: status, At: fromMS(got.Now), Version: got.Version}
-	if status == events.Retrying {
-		out.NextRetryAt = fromMS(got.At)
+	out := Settled{JobID: r.JobID, Attempt: r.Attempt, Status: got.Status, At: got.At, Version: got.Version}
+	if got.Status == events.Retrying {
+		out.NextRetryAt = got.Next
 	}
 	return out, nil
 }
 
+func (o *Outside) rules() lifecycle.Rules { return lifecycle.Rules{Settings: o.Settings} }
+
 // Resolve ends an unknown outcome by an operator's word: with a document it was
 // completed, with none it failed.
 func (o *Outside) Resolve(ctx context.Context, job string, content json.RawMessage) (events.Status, error) {
-	topic, err := o.topicOf(ctx, job)
+	topic, err := o.Store.topicOf(ctx, job)
 	if err != nil {
 		return "", err
 	}
-	a, body := args{"job": job, "kind": "failed"}, []byte(nil)
+	var body []byte
 	if content != nil {
 		if err := o.schemas.check(topic.Workload, content); err != nil {
 			return "", &Refusal{Code: CodeInvalidField, Field: "content", Why: err.Error()}
@@ -470,17 +442,20 @@ func (o *Outside) Resolve(ctx context.Context, job string, content json.RawMessa
 		if body, err = json.Marshal(Document{Model: "operator", Content: content}); err != nil {
 			return "", &Refusal{Code: CodeInvalidField, Field: "content", Why: "not JSON"}
 		}
-		a = args{"job": job, "kind": "completed", "document_ms": ms(o.Store.keep.Document)}
 	}
-	got, _, err := o.Store.run(ctx, "resolve", topic, a, body)
+	var got lifecycle.Resolved
+	_, _, err = o.Store.do(ctx, "resolve", topic, store.Want{}, func(state lifecycle.State) (c lifecycle.Change) {
+		c, got = o.rules().Resolve(state, job, body)
+		return c
+	})
 	switch {
 	case err != nil:
 		return "", err
-	case got.Code == "unknown":
+	case got.Code == lifecycle.Unknown:
 		return "", &Refusal{Code: CodeNotFound}
-	case got.Code != "ok":
+	case got.Code != lifecycle.OK:
 		return "", &Refusal{Code: CodeNotResolvable}
 	}
 	o.Log.WarnContext(ctx, "an unknown outcome was resolved", "job", job, "as", got.Status)
-	return events.Status(got.Status), nil
+	return got.Status, nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/tidings/tidings/jobs/gate"
 	"github.com/tidings/tidings/jobs/model"
 	"github.com/tidings/tidings/jobs/retry"
+	"github.com/tidings/tidings/jobs/store"
 )
 
 // annex is the part of the house where outside workers get their jobs, on a
@@ -43,10 +44,7 @@ func newAnnex(t *testing.T, change func(*retry.Settings)) *annex {
 	if change != nil {
 		change(&s)
 	}
-	store, err := jobs.NewStore(c, jobs.Keep{Job: time.Hour, Input: time.Hour, Document: time.Hour, Key: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := jobs.NewStore(c, store.Kept{Record: time.Hour, Document: time.Hour, Key: time.Hour}, store.Sync{}, nil)
 	quiet := slog.New(slog.DiscardHandler)
 	queue := jobs.NewAsynq(jobs.AsynqOptions{Client: c, Concurrency: 100, Queues: []string{jobs.OutsideQueue}, Poll: 5 * time.Millisecond,
 		MaxRetry: 24, Timeout: func(string) time.Duration { return time.Hour }, Grace: time.Second, Log: quiet})
@@ -171,7 +169,7 @@ func TestS2_05_ThePolicyOfEachFailure(t *testing.T) {
 			t.Errorf("%s: the event's detail is %q", tc.kind, l.Detail)
 		}
 		ledger, err := a.service.Attempts(t.Context(), a.topic)
-		if err != nil || len(ledger.Attempts) != 1 || ledger.Attempts[0].FailureType != tc.kind || ledger.Attempts[0].Message != "the model is not available: …" {
+		if err != nil || len(ledger.Attempts) != 1 || ledger.Attempts[0].FailureType != string(tc.kind) || ledger.Attempts[0].Message != "the model is not available: …" {
 			t.Errorf("%s: the ledger has %+v, %v", tc.kind, ledger.Attempts, err)
 		}
 		if (tc.status == events.Retrying) != (!got.NextRetryAt.IsZero() && got.NextRetryAt.Equal(l.NextRetryAt)) {
@@ -389,8 +387,8 @@ func TestARescuerLeavesAnOfferAlone(t *testing.T) {
 			t.Fatalf("looked at %d jobs, %v", n, err)
 		}
 	}
-	if run, err := a.client.HGet(t.Context(), a.topic.Key("job"), "run").Result(); run != "1" || err != nil {
-		t.Errorf("run %s, %v", run, err)
+	if job, err := a.store.Record(t.Context(), a.topic); job.Run != 1 || err != nil {
+		t.Errorf("run %d, %v", job.Run, err)
 	}
 	if got, _ := a.claim(); got.JobID != job {
 		t.Errorf("claimed %s", got.JobID)

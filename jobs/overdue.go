@@ -3,11 +3,12 @@ package jobs
 import (
 	"context"
 	"errors"
-	"strconv"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tidings/tidings/events"
+	"github.com/tidings/tidings/jobs/lifecycle"
+	"github.com/tidings/tidings/jobs/store"
 )
 
 // Overdue puts live jobs of which nothing has been heard for too long back into
@@ -17,7 +18,7 @@ import (
 // those who watch it. It is what a hub calls for them (events.HubOptions). newest
 // are the topics' newest transitions.
 func (r *Rescuer) Overdue(ctx context.Context, topics []events.Topic, newest []events.Transition) {
-	pipe := r.Store.client.Pipeline()
+	pipe := r.Store.Client.Pipeline()
 	places := make([]*redis.FloatCmd, len(topics))
 	for i, t := range topics {
 		places[i] = pipe.ZScore(ctx, indexKeys()[0], member(t, newest[i].JobID))
@@ -29,15 +30,15 @@ func (r *Rescuer) Overdue(ctx context.Context, topics []events.Topic, newest []e
 		}
 		topic, job := topics[i], newest[i].JobID
 		// First its record: a task that is missing would look deleted by an operator.
-		got, _, err := r.Store.run(ctx, "rescue", topic, args{"job": job, "seq": strconv.FormatInt(newest[i].Seq, 10), "action": "unplaced"}, nil)
-		if err != nil || got.Code != "ok" {
+		var got lifecycle.Rescued
+		after, _, err := r.Store.do(ctx, "rescue", topic, store.Want{}, func(s lifecycle.State) (c lifecycle.Change) {
+			c, got = r.rules().Rescue(s, lifecycle.Remedy{Action: lifecycle.Unplaced, JobID: job, Seq: newest[i].Seq})
+			return c
+		})
+		if err != nil || got.Code != lifecycle.OK {
 			continue
 		}
-		bytes, err := r.Store.client.StrLen(ctx, topic.Key("input")).Result()
-		if err != nil {
-			continue
-		}
-		if _, err := r.Store.readmit(ctx, topic, job, int(bytes), r.Settings); err != nil {
+		if _, err := r.Store.readmit(ctx, topic, job, after.InputBytes, r.Settings); err != nil {
 			continue
 		}
 		r.Metrics.rescue("readmit")

@@ -3,11 +3,11 @@ package jobs
 import (
 	"context"
 	"log/slog"
-	"strconv"
 	"time"
 
 	"github.com/tidings/tidings/events"
 	"github.com/tidings/tidings/jobs/gate"
+	"github.com/tidings/tidings/jobs/lifecycle"
 	"github.com/tidings/tidings/jobs/retry"
 )
 
@@ -28,9 +28,6 @@ const (
 	// onItsWay is the same for a job that may run at once: service and worker
 	// move its task themselves, within moments.
 	onItsWay = time.Second
-	// early is how much before its time a task may come and just wait; the queue
-	// cuts times to whole seconds, and clocks differ. claim.lua has it as well.
-	early = 2 * time.Second
 	// rescueBatch is how many entries of the index one round takes.
 	rescueBatch = 200
 )
@@ -162,47 +159,51 @@ func (r *Rescuer) carryOut(ctx context.Context, e *entry, cure remedy) error {
 	switch cure.action {
 	case "":
 		return nil
-	case "run":
+	case runTask:
 		r.done(ctx, t, cure)
 		return r.Queue.RunNow(ctx, t)
 	}
-	action := cure.action
-	if action == "enqueue" {
-		action = "missing" // counted first, so that two in vain end it
+	remedy := lifecycle.Remedy{Action: cure.action, JobID: t.JobID, Run: t.Run, Seq: f.last.Seq, Reason: cure.reason, Outcome: cure.outcome}
+	if cure.action == enqueue {
+		remedy.Action = lifecycle.Missing // counted first, so that two in vain end it
 	}
-	attempt := max(1, f.last.Attempt)
-	delay := r.Settings.Plan.Jittered(attempt, t.JobID, attempt, r.Settings.QueueJitter)
-	got, _, err := r.Store.run(ctx, "rescue", t.Topic, args{
-		"job": t.JobID, "run": t.Run, "seq": strconv.FormatInt(f.last.Seq, 10), "action": action, "reason": string(cure.reason),
-		"outcome": string(cure.outcome), "can_retry": true, "delay_ms": ms(delay), "save_ms": ms(r.Settings.Saving),
-		"input_ms": ms(r.Settings.InputRetention), "cancels": cancels,
-	}, nil)
-	if err != nil || got.Code != "ok" {
+	var got lifecycle.Rescued
+	_, err := r.Store.goOn(ctx, "rescue", t.Topic, e.read, func(s lifecycle.State) (c lifecycle.Change) {
+		c, got = r.rules().Rescue(s, remedy)
+		return c
+	})
+	if err != nil || got.Code != lifecycle.OK {
 		return err
 	}
 	r.done(ctx, t, cure)
 	t.Run = got.Run
 	switch {
-	case cure.action == "wake":
+	case cure.action == lifecycle.Wake:
 		return r.Queue.RunNow(ctx, t)
-	case got.Status == string(events.Failed):
+	case got.End != nil:
 		ending := Ending{Store: r.Store, Keep: r.Settings.InputRetention, Metrics: r.Metrics, Log: r.Log}
-		ending.Ended(ctx, got.end(t.Topic, t.JobID))
+		ending.Ended(ctx, end{topic: t.Topic, job: t.JobID, End: *got.End})
 		return nil
-	case cure.action == "enqueue" && f.old != "":
+	case cure.action == enqueue && e.read.Job.Follows != "":
 		// The crash came before the failed job's input could be taken off the count.
-		if err := r.Store.leave(ctx, t.Topic, f.old, 0, 0); err != nil {
+		if err := r.Store.leave(ctx, t.Topic, e.read.Job.Follows, 0, 0); err != nil {
 			return err
 		}
 		fallthrough
-	case cure.action == "enqueue", cure.action == "rerun", cure.action == "lost":
-		return r.Store.place(ctx, r.Queue, t, localTime(fromMS(got.At), fromMS(got.Now)))
+	case cure.action == enqueue, cure.action == lifecycle.Rerun, cure.action == lifecycle.LostLease:
+		at := time.Time{}
+		if got.In > 0 {
+			at = time.Now().Add(got.In)
+		}
+		return r.Store.place(ctx, r.Queue, t, at)
 	}
 	return nil
 }
 
+func (r *Rescuer) rules() lifecycle.Rules { return lifecycle.Rules{Settings: r.Settings} }
+
 func (r *Rescuer) done(ctx context.Context, t Task, cure remedy) {
-	r.Metrics.rescue(cure.action)
+	r.Metrics.rescue(string(cure.action))
 	r.Log.WarnContext(ctx, "job rescued", "job", t.JobID, "run", t.Run, "workload", t.Topic.Workload,
 		"action", cure.action, "reason", string(cure.reason))
 }

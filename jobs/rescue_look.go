@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/tidings/tidings/events"
+	"github.com/tidings/tidings/jobs/store"
 )
 
 // entry is one member of the index, and what was found about it.
@@ -15,17 +14,12 @@ type entry struct {
 	topic events.Topic
 	job   string
 	task  Task
-	gate  string // the dependency whose gate it passes
+	read  store.Snapshot
 	found found
 	// current: the record is this job's and it has not ended. ended: it is this
 	// job's and has. Neither: it was replaced, or never stored.
 	current, ended bool
 	err            error
-}
-
-// examined are the fields of the record that the table needs.
-func examined() []string {
-	return []string{"job", "run", "token", "lease", "next_retry", "not_before", "hint", "paused", "missing", "unplaced", "old", "queue", "dependency"}
 }
 
 // examine reads the records and logs of members of the index, all in one round
@@ -49,61 +43,34 @@ func (r *Rescuer) examine(ctx context.Context, checks dueChecks) []*entry {
 }
 
 func (r *Rescuer) readRecords(ctx context.Context, now time.Time, entries []*entry) {
-	fields := examined()
-	pipe := r.Store.client.Pipeline()
-	records, logs := make([]*redis.SliceCmd, len(entries)), make([]*redis.XMessageSliceCmd, len(entries))
-	for i, e := range entries {
+	var readable []*entry
+	var topics []events.Topic
+	for _, e := range entries {
 		if e.err == nil {
-			records[i] = pipe.HMGet(ctx, e.topic.Key("job"), fields...)
-			logs[i] = pipe.XRevRangeN(ctx, e.topic.Key("log"), "+", "-", 1)
+			readable, topics = append(readable, e), append(topics, e.topic)
 		}
 	}
-	_, _ = pipe.Exec(ctx) // each command has its own error: one shard of many may be away
-	for i, e := range entries {
-		if e.err != nil {
-			continue
+	read, errs := r.Store.Records.ReadAll(ctx, topics, now)
+	for i, e := range readable {
+		e.err = errs[i]
+		if e.err == nil {
+			e.see(read[i], now)
 		}
-		values, err := records[i].Result()
-		if err == nil {
-			err = logs[i].Err()
-		}
-		if err != nil {
-			e.err = storageError("look", err)
-			continue
-		}
-		record := make(map[string]string, len(fields))
-		for n, v := range values {
-			record[fields[n]], _ = v.(string)
-		}
-		last, err := newest(logs[i].Val())
-		if err != nil {
-			e.err = err
-			continue
-		}
-		e.read(record, last, now)
 	}
 }
 
-func (e *entry) read(record map[string]string, last events.Transition, now time.Time) {
-	e.found.now = now
-	if record["job"] != e.job {
-		return
-	}
+func (e *entry) see(read store.Snapshot, now time.Time) {
+	e.read, e.found.now = read, now
+	j, last := read.Job, read.Last
 	e.ended = last.JobID == e.job && last.Status.Terminal()
 	e.current = last.JobID == e.job && !e.ended
-	at := func(field string) time.Time { return fromMS(number(record[field])) }
-	e.found = found{
-		last: last, now: now, run: int(number(record["run"])),
-		claimed:   record["token"] != "" && at("lease").After(now),
-		nextRetry: at("next_retry"), notBefore: at("not_before"), hint: at("hint"),
-		told: record["paused"] == "1", missing: int(number(record["missing"])), unplaced: record["unplaced"] == "1", old: record["old"],
-	}
-	e.gate = record["dependency"]
+	e.found = found{last: last, now: now, lost: j.ID != e.job, claimed: j.Claimed(now), nextRetry: j.NextRetryAt, notBefore: j.NotBefore,
+		hint: j.HintUntil, told: j.PauseTold, missing: j.Missing, unplaced: j.Unplaced}
 	wl, known := WorkloadNamed(e.topic.Workload)
-	if !known { // of another version of this program, which looks after it
+	if !known && e.current { // of another version of this program, which looks after it
 		e.err = fmt.Errorf("jobs: unknown workload %q", e.topic.Workload)
 	}
-	e.task = Task{Topic: e.topic, JobID: e.job, Run: e.found.run, Queue: queueOf(record["queue"], wl)}
+	e.task = Task{Topic: e.topic, JobID: e.job, Run: j.Run, Queue: queueOf(j.Queue, wl)}
 }
 
 // askQueue completes what was found of waiting jobs, one queue after the other.
@@ -168,16 +135,16 @@ func (r *Rescuer) askGates(ctx context.Context, entries []*entry) {
 		if e.err != nil || !e.found.heldBack() {
 			continue
 		}
-		free, known := room[e.gate]
+		free, known := room[e.read.Job.Dependency]
 		if !known {
-			if state, err := r.Gate.Inspect(ctx, e.gate); err != nil {
-				r.Log.WarnContext(ctx, "a gate could not be asked", "dependency", e.gate, "error", err)
+			if state, err := r.Gate.Inspect(ctx, e.read.Job.Dependency); err != nil {
+				r.Log.WarnContext(ctx, "a gate could not be asked", "dependency", e.read.Job.Dependency, "error", err)
 			} else {
 				free = r.Gate.Room(state)
 			}
 		}
 		e.found.gateOpen = free > 0
-		room[e.gate] = free - 1
+		room[e.read.Job.Dependency] = free - 1
 	}
 }
 

@@ -4,13 +4,14 @@ import (
 	"time"
 
 	"github.com/tidings/tidings/events"
+	"github.com/tidings/tidings/jobs/lifecycle"
 )
 
 // found is what the rescuer sees of one open job.
 type found struct {
 	last      events.Transition
 	now       time.Time
-	run       int
+	lost      bool // its record is
 	claimed   bool // a lease lives
 	nextRetry time.Time
 	notBefore time.Time
@@ -18,7 +19,6 @@ type found struct {
 	told      bool      // that the queue is paused
 	missing   int       // times the task was missing before
 	unplaced  bool      // nobody has confirmed that the run's task was enqueued
-	old       string    // the failed job that this one follows
 
 	// What follows is the queue's, and asked for only where it matters (asks).
 	task    TaskState
@@ -48,7 +48,7 @@ func (f found) waits() bool {
 func (f found) heldBack() bool {
 	switch f.last.Reason {
 	case events.DependencyPaused, events.RateLimited, events.BreakerOpen:
-		return f.last.Status == events.Queued && f.task == TaskScheduled && f.notBefore.After(f.now.Add(early))
+		return f.last.Status == events.Queued && f.task == TaskScheduled && f.notBefore.After(f.now.Add(lifecycle.Early))
 	}
 	return false
 }
@@ -59,21 +59,27 @@ func (f found) expired() bool {
 
 // asks tells whether the record leaves open what to do, so that the queue has
 // to be asked.
-func (f found) asks() bool { return !f.expired() && !f.claimed && f.waits() }
+func (f found) asks() bool { return !f.lost && !f.expired() && !f.claimed && f.waits() }
 
 // tooEarly tells whether a pending task comes before a time that may be
 // shortened: a planned one, not one that a provider or the gate asked for.
 func (f found) tooEarly() bool {
-	limit := f.now.Add(early)
+	limit := f.now.Add(lifecycle.Early)
 	return f.task == TaskPending && f.nextRetry.After(limit) && !f.hint.After(limit) && !f.notBefore.After(limit)
 }
 
 // remedy is what to do about it; the zero value is nothing.
 type remedy struct {
-	action  string // of rescue.lua, or "run" or "enqueue"
+	action  lifecycle.Action // or runTask or enqueue
 	reason  events.Reason
 	outcome events.Outcome
 }
+
+// What is done in the queue alone.
+const (
+	runTask lifecycle.Action = "run"
+	enqueue lifecycle.Action = "enqueue"
+)
 
 // diagnose is the rescuer's table. patience is how long a task may be on its
 // way from one place to the next.
@@ -81,51 +87,53 @@ func diagnose(f found, patience time.Duration) remedy {
 	// Both clocks: the time it was given, and the last change, which may have
 	// taken that time away.
 	late := f.now.Sub(f.due()) > patience && f.now.Sub(f.last.At) > patience
-	removed := remedy{"error", events.Removed, events.OutcomeFailed}
+	removed := remedy{lifecycle.EndIt, events.Removed, events.OutcomeFailed}
 	switch {
+	case f.lost:
+		return remedy{lifecycle.EndIt, events.StorageFault, events.OutcomeFailed}
 	case f.expired() && f.last.Status == events.Queued && f.last.Reason == events.DependencyPaused:
-		return remedy{"error", events.DependencyPaused, events.OutcomeAdmissionDenied}
+		return remedy{lifecycle.EndIt, events.DependencyPaused, events.OutcomeAdmissionDenied}
 	case f.expired():
-		return remedy{"error", events.DeadlinePassed, events.OutcomeDeadlineExceeded}
+		return remedy{lifecycle.EndIt, events.DeadlinePassed, events.OutcomeDeadlineExceeded}
 	case f.claimed:
 		return remedy{}
 	case !f.waits():
-		return remedy{action: "lost"}
+		return remedy{action: lifecycle.LostLease}
 
 	case f.task == TaskArchived:
 		return removed
 	case f.task == TaskDone:
 		// The task is over and its job is not: Redis has lost what came between,
 		// or a worker gave up. Its id is taken, so it takes another run.
-		return remedy{action: "rerun"}
+		return remedy{action: lifecycle.Rerun}
 	case f.task == TaskMissing && f.unplaced:
-		return remedy{action: "enqueue"}
+		return remedy{action: enqueue}
 	case f.task == TaskMissing && f.last.Status == events.Retrying:
 		return removed
 	case f.task == TaskMissing && f.missing >= 2:
 		return removed
 	case f.task == TaskMissing:
 		// Between the record and the queue a submit may have crashed, or still be.
-		return remedy{action: "enqueue"}
+		return remedy{action: enqueue}
 
 	case f.paused && !f.told:
-		return remedy{action: "queued", reason: events.QueuePaused}
+		return remedy{action: lifecycle.TellWait, reason: events.QueuePaused}
 	case f.paused:
 		return remedy{}
 	case f.told:
-		return remedy{action: "queued"}
+		return remedy{action: lifecycle.TellWait}
 
 	case f.heldBack() && f.gateOpen:
-		return remedy{action: "wake"}
+		return remedy{action: lifecycle.Wake}
 	case f.task == TaskScheduled && f.due().IsZero() && f.now.Sub(f.last.At) > onItsWay:
-		return remedy{action: "run"}
+		return remedy{action: runTask}
 	case f.tooEarly() && f.ran:
-		return remedy{action: "adopt", reason: events.RunByOperator}
+		return remedy{action: lifecycle.Adopt, reason: events.RunByOperator}
 	case f.task == TaskPending && f.workers == 0 && late && f.last.Reason != events.NoWorker:
-		return remedy{action: "queued", reason: events.NoWorker}
+		return remedy{action: lifecycle.TellWait, reason: events.NoWorker}
 	case late && (f.task == TaskActive && !f.offered || f.task == TaskScheduled && !f.due().IsZero()):
 		// Still waiting, or taken by a worker that died before it claimed.
-		return remedy{action: "rerun"}
+		return remedy{action: lifecycle.Rerun}
 	}
 	return remedy{}
 }

@@ -367,9 +367,9 @@ func TestAnEntryWithoutAJobIsPruned(t *testing.T) {
 
 	// A submit hangs between its steps until a rescuer has pruned its entry.
 	hung, admitted, pruned := l.process(nil), make(chan struct{}), make(chan struct{})
-	submit, once := hung.store.Hash("submit"), sync.OnceFunc(func() { close(admitted) })
+	once := sync.OnceFunc(func() { close(admitted) })
 	hung.life.look(func(c redis.Cmder) {
-		if args := c.Args(); len(args) > 1 && args[1] == submit {
+		if hung.store.Sends(c, "submit") {
 			once()
 			<-pruned
 		}
@@ -409,9 +409,8 @@ func TestAnEndedJobLeavesTheIndex(t *testing.T) {
 			t.Parallel()
 			l := newLine(t, modeltest.NewScripted(tt.step))
 			p := l.process(nil)
-			leave := p.store.Hash("leave")
 			p.life.look(func(c redis.Cmder) {
-				if args := c.Args(); len(args) > 1 && args[1] == leave {
+				if p.store.Sends(c, "leave") {
 					p.life.kill()
 				}
 			})

@@ -7,16 +7,16 @@ import (
 
 	"github.com/tidings/tidings/events"
 	"github.com/tidings/tidings/events/eventstest"
+	"github.com/tidings/tidings/jobs/lifecycle"
+	"github.com/tidings/tidings/jobs/retry"
+	"github.com/tidings/tidings/jobs/store"
 )
 
 // TestI15_NothingStaysAfterItsRetention: whatever way jobs end, Redis holds no
 // key of theirs when its time is over, so its memory is flat.
 func TestI15_NothingStaysAfterItsRetention(t *testing.T) {
 	c := eventstest.StartRedis(t).Client()
-	s, err := NewStore(c, Keep{Job: time.Second, Input: time.Second, Document: time.Second, Key: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := NewStore(c, store.Kept{Record: time.Second, Document: time.Second, Key: time.Second}, store.Sync{}, nil)
 	var most int64
 	for i := range 60 {
 		b := &bench{t, s, events.NewRedisLog(c, time.Second), events.NewTopic("", fmt.Sprint("s-", i), "summary")}
@@ -25,19 +25,26 @@ func TestI15_NothingStaysAfterItsRetention(t *testing.T) {
 			Limits{OpenJobs: 1000, InputBytes: 1 << 20}); err != nil || got.refused != "" {
 			t.Fatalf("admit: %v %v", got, err)
 		}
-		a := submitArgs(job)
-		a["input_ms"], a["idem_ms"] = 1000, 1000
-		if _, _, err := s.run(t.Context(), "submit", b.topic, a, []byte("in"), idempotencyKey(b.topic, "k")); err != nil {
-			t.Fatal(err)
-		}
-		b.do("claim", claimArgs(job, "T"))
-		end := settleArgs(job, "T", []string{"completed", "error"}[i%2])
-		end["input_ms"], end["document_ms"], end["outcome"], end["reason"], end["can_retry"] = 1000, 1000, "failed", "auth", true
-		if i%3 == 0 {
-			b.do("cancel", args{"cancels": cancels})
-		} else {
-			b.do("settle", end, []byte(`{}`)...)
-		}
+		settings := retry.Defaults()
+		settings.InputRetention, settings.Deadline = time.Second, 0
+		rules := lifecycle.Rules{Settings: settings}
+		b.do("submit", store.Want{Key: "k"}, func(_ lifecycle.Rules, state lifecycle.State) lifecycle.Change {
+			c, _ := rules.Submit(state, lifecycle.Submission{Terms: lifecycle.Terms{JobID: job}, Fingerprint: job, Input: []byte("in"), Keyed: true})
+			c.Job.DeadlineAt = state.Now.Add(time.Hour)
+			return c
+		})
+		b.claim(job, "T")
+		b.do("end", store.Want{}, func(_ lifecycle.Rules, state lifecycle.State) (c lifecycle.Change) {
+			switch {
+			case i%3 == 0:
+				c, _ = rules.Cancel(state)
+			case i%2 == 0:
+				c, _, _ = rules.Settle(state, job, "T", lifecycle.Attempt{Kind: lifecycle.Finished, Document: []byte("{}")})
+			default:
+				c, _, _ = rules.Settle(state, job, "T", lifecycle.Attempt{Outcome: events.OutcomeFailed, Reason: events.Auth, CanRetry: true})
+			}
+			return c
+		})
 		if err := s.leave(t.Context(), b.topic, job, time.Duration(i%2)*time.Second, 0); err != nil {
 			t.Fatal(err)
 		}

@@ -2,8 +2,6 @@ package jobs
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -14,7 +12,9 @@ import (
 
 	"github.com/tidings/tidings/events"
 	"github.com/tidings/tidings/jobs/gate"
+	"github.com/tidings/tidings/jobs/lifecycle"
 	"github.com/tidings/tidings/jobs/retry"
+	"github.com/tidings/tidings/jobs/store"
 )
 
 // ServiceOptions is what a Service is made of.
@@ -47,21 +47,17 @@ type Service struct {
 // NewService makes a Service.
 func NewService(o ServiceOptions) *Service { return &Service{ServiceOptions: o} }
 
-// plan is what a new job's record is made of.
-func (s *Service) plan(w Workload, job string) args {
-	deadline := s.Settings.DeadlineFor(w.Long)
-	return args{
-		"job": job, "dependency": s.Dependency, "queue": s.Outside.Queue(w),
-		"deadline_ms": ms(deadline), "input_ms": ms(deadline + s.Store.keep.Input),
-		"max_attempts": s.Settings.Attempts, "max_calls": s.Settings.Calls, "allowance": s.Settings.Allowance,
-		"cost_cap": nanos(s.Settings.Cost),
-	}
+func (s *Service) rules() lifecycle.Rules { return lifecycle.Rules{Settings: s.Settings} }
+
+// terms are what a new job is accepted under.
+func (s *Service) terms(w Workload, job string) lifecycle.Terms {
+	return lifecycle.Terms{JobID: job, Dependency: s.Dependency, Queue: s.Outside.Queue(w), Long: w.Long}
 }
 
 // Submit starts a job for a new version of the topic's document, or answers
 // with the live one.
 //
-// Three steps, each safe to repeat: into the index (the admission), one script
+// Three steps, each safe to repeat: into the index (the admission), one commit
 // on the session's keys (record, input, `queued` stored and published), into
 // the queue. After a crash between them the rescuer goes on: an index entry
 // without a job is dropped, a job without a task is enqueued.
@@ -103,83 +99,78 @@ func (s *Service) Submit(ctx context.Context, r Submit) (Accepted, error) {
 		s.refused(r.Topic, job, entry)
 		return Accepted{}, err
 	}
-	safe := entry.replicated
-	a := s.plan(w, job)
-	a["fingerprint"], a["language"], a["replace"] = fingerprint(r.Input, r.Language), r.Language, r.Replace
-	a["idem_ms"], a["cancels"] = ms(s.Store.keep.Key), cancels
-	var extra []string
-	if r.IdempotencyKey != "" {
-		extra = append(extra, idempotencyKey(r.Topic, r.IdempotencyKey))
-	}
-	got, err := repeat(ctx, func() (answer, error) {
-		got, _, err := s.Store.run(ctx, "submit", r.Topic, a, input, extra...)
-		return got, err
+	var got lifecycle.Submitted
+	_, replicated, err := s.Store.do(ctx, "submit", r.Topic, store.Want{Key: r.IdempotencyKey}, func(state lifecycle.State) (c lifecycle.Change) {
+		c, got = s.rules().Submit(state, lifecycle.Submission{Terms: s.terms(w, job), Fingerprint: fingerprint(r.Input, r.Language),
+			Language: r.Language, Input: input, Replace: r.Replace, Keyed: r.IdempotencyKey != ""})
+		return c
 	})
 	if err != nil {
 		// Whether it was stored is unknown: the rescuer prunes or goes on.
 		s.stay(ctx, r.Topic, job, len(input), since)
 		return Accepted{}, err
 	}
-	unsafe := got.unreplicated
-	if got.Code == "created" {
-		unsafe = unsafe || !safe
+	accepted := Accepted{JobID: got.JobID, Status: got.Status, Unreplicated: !replicated}
+	switch {
+	case got.Code == lifecycle.Created:
 		s.stay(ctx, r.Topic, job, len(input), since)
-	} else if got.Code == "live" && r.IdempotencyKey != "" {
+	case got.Code == lifecycle.LiveJob && r.IdempotencyKey != "":
 		s.leave(ctx, r.Topic, job, 0) // its key is stored and counts
-	} else {
+	default:
 		s.withdraw(ctx, p)
 	}
 	switch got.Code {
-	case "created":
+	case lifecycle.Created:
 		s.Metrics.admitted(job, w.Name, false)
-		if got.Replaced != "" {
-			s.discard(ctx, Task{Topic: r.Topic, JobID: got.Replaced, Run: got.Run, Queue: queueOf(got.Queue, w)})
-			s.ending().Ended(ctx, end{topic: r.Topic, job: got.Replaced, outcome: events.OutcomeFailed, reason: events.Cancelled})
+		if gone := got.Replaced; gone != nil {
+			s.ended(ctx, r.Topic, *gone)
 		}
-		if got.Old != "" {
-			s.leave(ctx, r.Topic, got.Old, 0) // its input has made way for the new one
+		if got.Follows != "" {
+			s.leave(ctx, r.Topic, got.Follows, 0) // its input has made way for the new one
 		}
 		play()
 		s.enqueue(ctx, Task{Topic: r.Topic, JobID: job, Run: 1, Queue: s.Outside.Queue(w)}, time.Time{})
 		s.Log.InfoContext(ctx, "job accepted", "job", job, "workload", w.Name, "bytes", len(input))
-		return Accepted{JobID: job, Status: events.Queued, Unreplicated: unsafe}, nil
-	case "live":
+		accepted.Unreplicated = accepted.Unreplicated || !entry.replicated
+		return accepted, nil
+	case lifecycle.LiveJob:
 		// A fail-over may have lost its place in the index, which is elsewhere.
-		safe = s.readmit(ctx, r.Topic, got.JobID, len(input))
-		return Accepted{JobID: got.JobID, Status: events.Status(got.Status), Live: true, Unreplicated: unsafe || !safe}, nil
-	case "replay":
-		return Accepted{JobID: got.JobID, Status: events.Status(got.Status), Live: got.Live == "1", Replayed: true, Unreplicated: unsafe}, nil
-	case "job_running":
+		safe := s.readmit(ctx, r.Topic, got.JobID, len(input))
+		accepted.Live, accepted.Unreplicated = true, accepted.Unreplicated || !safe
+		return accepted, nil
+	case lifecycle.Replay:
+		accepted.Live, accepted.Replayed = got.Live, true
+		return accepted, nil
+	case lifecycle.JobRunning:
 		return Accepted{}, &Refusal{Code: CodeJobRunning, JobID: got.JobID}
-	case "key_reused":
+	case lifecycle.KeyReused:
 		return Accepted{}, &Refusal{Code: CodeIdempotencyKeyReused}
 	}
 	return Accepted{}, fmt.Errorf("jobs: submit answered %q", got.Code)
 }
 
+// ended does what follows the end of a job that a request ended.
+func (s *Service) ended(ctx context.Context, t events.Topic, c lifecycle.Cancelled) {
+	w, _ := WorkloadNamed(t.Workload)
+	s.discard(ctx, Task{Topic: t, JobID: c.JobID, Run: c.Run, Queue: queueOf(c.Queue, w)})
+	s.ending().Ended(ctx, end{topic: t, job: c.JobID, End: lifecycle.End{Outcome: events.OutcomeFailed, Reason: events.Cancelled}})
+}
+
 // known looks whether a submit that found no room repeats something known.
 // Nothing is written, so nothing is waited for.
 func (s *Service) known(ctx context.Context, r Submit) (Accepted, bool) {
-	print := fingerprint(r.Input, r.Language)
-	if r.IdempotencyKey != "" {
-		if text, err := s.Store.client.Get(ctx, idempotencyKey(r.Topic, r.IdempotencyKey)).Result(); err == nil {
-			var k struct{ Fingerprint, Job, Status, Live string }
-			if json.Unmarshal([]byte(text), &k) == nil && k.Fingerprint == print {
-				return Accepted{JobID: k.Job, Status: events.Status(k.Status), Live: k.Live == "1", Replayed: true,
-					Unreplicated: s.Store.Sync.Replicas > 0}, true
-			}
-		}
-	}
-	rec, last, err := s.Store.look(ctx, r.Topic)
-	if err != nil || rec["fingerprint"] != print || last.JobID != rec["job"] || last.Seq == 0 || last.Status.Terminal() {
+	read, err := s.Store.Records.Read(ctx, r.Topic, store.Want{Key: r.IdempotencyKey})
+	if err != nil {
 		return Accepted{}, false
 	}
-	return Accepted{JobID: last.JobID, Status: last.Status, Live: true, Unreplicated: s.Store.Sync.Replicas > 0}, true
-}
-
-func idempotencyKey(t events.Topic, key string) string {
-	sum := sha256.Sum256([]byte(key))
-	return t.Key("idempotency:" + hex.EncodeToString(sum[:16]))
+	print, unsafe := fingerprint(r.Input, r.Language), s.Store.Sync.Replicas > 0
+	if a, ok := read.Answered(print); ok && a.Code == lifecycle.Replay {
+		return Accepted{JobID: a.JobID, Status: a.Status, Live: a.Live, Replayed: true, Unreplicated: unsafe}, true
+	}
+	if read.Job.Fingerprint != print || !read.Live() {
+		return Accepted{}, false
+	}
+	return Accepted{JobID: read.Job.ID, Status: read.Last.Status, Live: true, Unreplicated: unsafe}, true
 }
 
 // Retry is the user's "try again": see the table in docs/protocol.md.
@@ -188,25 +179,21 @@ func (s *Service) Retry(ctx context.Context, topic events.Topic) (Accepted, erro
 	if !ok {
 		return Accepted{}, &Refusal{Code: CodeNotFound}
 	}
-	_, last, err := s.Store.look(ctx, topic)
+	read, err := s.Store.Records.Read(ctx, topic, store.Want{})
 	if err != nil {
 		return Accepted{}, err
 	}
-	// Only an ended job needs room for a new one; the script decides.
+	// Only an ended job needs room for a new one; the rules decide.
 	var p place
-	job, admitted, safe, size, since := ulid.Make().String(), false, true, 0, time.Now()
+	last, size := read.Last, read.InputBytes
+	job, admitted, safe, since := ulid.Make().String(), false, true, time.Now()
 	if last.Status == events.Failed && last.CanRetry {
-		n, err := s.Store.client.StrLen(ctx, topic.Key("input")).Result()
-		if err != nil {
-			return Accepted{}, storageError("retry", err)
-		}
-		size = int(n)
 		p = s.place(topic, w, job, size)
 		p.after, p.retry = last.JobID, true
 		entry, err := s.admit(ctx, p)
 		if err != nil {
 			// Another tap may have made the job meanwhile, and this one is answered with it.
-			if _, now, lost := s.Store.look(ctx, topic); lost != nil || now.JobID == last.JobID {
+			if now, lost := s.Store.Records.Read(ctx, topic, store.Want{}); lost != nil || now.Last.JobID == last.JobID {
 				s.refused(topic, job, entry)
 				return Accepted{}, err
 			}
@@ -214,9 +201,10 @@ func (s *Service) Retry(ctx context.Context, topic events.Topic) (Accepted, erro
 			admitted, safe = true, entry.replicated
 		}
 	}
-	got, err := repeat(ctx, func() (answer, error) {
-		got, _, err := s.Store.run(ctx, "retry", topic, s.plan(w, job), nil)
-		return got, err
+	var got lifecycle.Retried
+	_, replicated, err := s.Store.do(ctx, "retry", topic, store.Want{}, func(state lifecycle.State) (c lifecycle.Change) {
+		c, got = s.rules().Retry(state, s.terms(w, job))
+		return c
 	})
 	if err != nil {
 		if admitted {
@@ -224,39 +212,41 @@ func (s *Service) Retry(ctx context.Context, topic events.Topic) (Accepted, erro
 		}
 		return Accepted{}, err
 	}
-	if admitted && got.Code != "created" {
+	if admitted && got.Code != lifecycle.Created {
 		s.withdraw(ctx, p)
 	}
-	wait := time.Duration(got.At-got.Now) * time.Millisecond
+	accepted := Accepted{JobID: got.JobID, Status: got.Status, Unreplicated: !replicated}
 	switch got.Code {
-	case "created":
+	case lifecycle.Created:
 		if !admitted {
-			// It failed between the look and the script.
+			// It failed between the read and the decision.
 			safe = s.readmit(ctx, topic, job, size)
 		} else {
 			s.stay(ctx, topic, job, size, since)
 		}
 		s.Metrics.admitted(job, w.Name, true)
-		s.leave(ctx, topic, got.Old, 0)
+		s.leave(ctx, topic, got.Follows, 0)
 		s.enqueue(ctx, Task{Topic: topic, JobID: job, Run: 1, Queue: s.Outside.Queue(w)}, time.Time{})
-		s.Log.InfoContext(ctx, "job retried by hand", "job", job, "failed_job", got.Old, "workload", w.Name)
-		return Accepted{JobID: job, Status: events.Queued, Unreplicated: got.unreplicated || !safe}, nil
-	case "run_now":
+		s.Log.InfoContext(ctx, "job retried by hand", "job", job, "failed_job", got.Follows, "workload", w.Name)
+		accepted.Unreplicated = accepted.Unreplicated || !safe
+		return accepted, nil
+	case lifecycle.RunNow:
 		s.runNow(ctx, Task{Topic: topic, JobID: got.JobID, Run: got.Run, Queue: queueOf(got.Queue, w)})
-		return Accepted{JobID: got.JobID, Status: events.Queued, Unreplicated: got.unreplicated}, nil
-	case "live":
-		return Accepted{JobID: got.JobID, Status: events.Status(got.Status), Live: true, Unreplicated: got.unreplicated}, nil
-	case "wait":
-		return Accepted{}, &Refusal{Code: CodeWaitRequired, RetryAfter: wait, JobID: got.JobID}
-	case "too_often":
-		return Accepted{}, &Refusal{Code: CodeTooOften, RetryAfter: wait}
-	case "completed":
+		return accepted, nil
+	case lifecycle.LiveJob:
+		accepted.Live = true
+		return accepted, nil
+	case lifecycle.WaitRequired:
+		return Accepted{}, &Refusal{Code: CodeWaitRequired, RetryAfter: got.In, JobID: got.JobID}
+	case lifecycle.TooOften:
+		return Accepted{}, &Refusal{Code: CodeTooOften, RetryAfter: got.In}
+	case lifecycle.Completed:
 		return Accepted{}, &Refusal{Code: CodeAlreadyCompleted, JobID: got.JobID}
-	case "not_retryable":
+	case lifecycle.NotRetryable:
 		return Accepted{}, &Refusal{Code: CodeNotRetryable, JobID: got.JobID}
-	case "gone":
+	case lifecycle.InputGone:
 		return Accepted{}, &Refusal{Code: CodeInputGone}
-	case "unknown":
+	case lifecycle.Unknown:
 		return Accepted{}, &Refusal{Code: CodeNotFound}
 	}
 	return Accepted{}, fmt.Errorf("jobs: retry answered %q", got.Code)
@@ -265,22 +255,21 @@ func (s *Service) Retry(ctx context.Context, topic events.Topic) (Accepted, erro
 // Cancel ends the topic's live job and answers with how it stands then; a job
 // that has already ended is left as it is. CodeNotFound when there is none.
 func (s *Service) Cancel(ctx context.Context, topic events.Topic) (Accepted, error) {
-	got, err := repeat(ctx, func() (answer, error) {
-		got, _, err := s.Store.run(ctx, "cancel", topic, args{"cancels": cancels}, nil)
-		return got, err
+	var got lifecycle.Cancelled
+	_, replicated, err := s.Store.do(ctx, "cancel", topic, store.Want{}, func(state lifecycle.State) (c lifecycle.Change) {
+		c, got = s.rules().Cancel(state)
+		return c
 	})
 	switch {
 	case err != nil:
 		return Accepted{}, err
-	case got.Code == "unknown":
+	case got.Code == lifecycle.Unknown:
 		return Accepted{}, &Refusal{Code: CodeNotFound}
-	case got.Code == "cancelled":
-		w, _ := WorkloadNamed(topic.Workload)
-		s.discard(ctx, Task{Topic: topic, JobID: got.JobID, Run: got.Run, Queue: queueOf(got.Queue, w)})
-		s.ending().Ended(ctx, end{topic: topic, job: got.JobID, outcome: events.OutcomeFailed, reason: events.Cancelled})
+	case got.Code == lifecycle.CancelledNow:
+		s.ended(ctx, topic, got)
 		s.Log.InfoContext(ctx, "job cancelled", "job", got.JobID, "workload", topic.Workload)
 	}
-	return Accepted{JobID: got.JobID, Status: events.Status(got.Status), Unreplicated: got.unreplicated}, nil
+	return Accepted{JobID: got.JobID, Status: got.Status, Unreplicated: !replicated}, nil
 }
 
 // Document returns the topic's current document; CodeNoDocument when there is
@@ -295,7 +284,7 @@ func (s *Service) Document(ctx context.Context, topic events.Topic) (Document, e
 
 // Attempts returns the ledger of the topic's newest job; CodeNotFound when no
 // job is known.
-func (s *Service) Attempts(ctx context.Context, topic events.Topic) (Ledger, error) {
+func (s *Service) Attempts(ctx context.Context, topic events.Topic) (lifecycle.Ledger, error) {
 	return s.Store.ledger(ctx, topic)
 }
 

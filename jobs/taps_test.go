@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tidings/tidings/events"
+	"github.com/tidings/tidings/jobs/lifecycle"
 	"github.com/tidings/tidings/jobs/retry"
 )
 
@@ -58,10 +59,8 @@ func TestI94_S4_45_ParallelTapsMakeOneJob(t *testing.T) {
 			}
 		}
 		job := b.last().JobID
-		b.do("claim", claimArgs(job, "T"))
-		bad := settleArgs(job, "T", "error")
-		bad["outcome"], bad["reason"], bad["can_retry"] = "failed", "auth", true
-		b.do("settle", bad)
+		b.claim(job, "T")
+		b.settle(job, "T", lifecycle.Attempt{Outcome: events.OutcomeFailed, Reason: events.Internal, CanRetry: true})
 		_ = b.store.leave(b.Context(), b.topic, job, time.Minute, 0)
 		ids := taps(func() (Accepted, error) { return s.Retry(b.Context(), b.topic) })
 		if len(ids) != 1 || ids[job] > 0 {
@@ -77,7 +76,7 @@ func TestI94_S4_45_ParallelTapsMakeOneJob(t *testing.T) {
 		if queued != 2 {
 			b.Errorf("told queued %d times, want twice", queued)
 		}
-		if n, _ := b.store.Open(b.Context()); n != 1 {
+		if n, _, _ := Counted(b.Context(), b.store.Client); n != 1 {
 			b.Errorf("%d jobs in the index, want 1", n)
 		}
 	})
@@ -107,10 +106,10 @@ func TestReplaceCancelsTheOldJob(t *testing.T) {
 		if len(all) != 3 || all[1].Reason != events.Cancelled || all[1].ReplacedBy != second.JobID || all[2].JobID != second.JobID {
 			b.Errorf("history %+v", all)
 		}
-		if n, _ := b.store.Open(b.Context()); n != 1 {
+		if n, _, _ := Counted(b.Context(), b.store.Client); n != 1 {
 			b.Errorf("%d jobs in the index, want 1", n)
 		}
-		if in := b.store.client.Get(b.Context(), b.topic.Key("input")).Val(); !json.Valid([]byte(in)) || in != `{"text":"two"}` {
+		if in := b.store.Client.Get(b.Context(), b.topic.Key("input")).Val(); !json.Valid([]byte(in)) || in != `{"text":"two"}` {
 			b.Errorf("input %q", in)
 		}
 	})

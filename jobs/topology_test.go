@@ -16,6 +16,7 @@ import (
 	"github.com/tidings/tidings/jobs/gate"
 	"github.com/tidings/tidings/jobs/model"
 	"github.com/tidings/tidings/jobs/retry"
+	"github.com/tidings/tidings/jobs/store"
 )
 
 // ground is several Redis servers that stand in for each other.
@@ -61,7 +62,7 @@ type estate struct {
 	patience time.Duration // of a test with all of this
 }
 
-func newEstate(t *testing.T, g ground, sync jobs.Sync) *estate {
+func newEstate(t *testing.T, g ground, sync store.Sync) *estate {
 	t.Helper()
 	s := retry.Defaults()
 	s.Calls, s.Plan, s.Lease = 1, plan(t, "1s"), 2*time.Second
@@ -71,11 +72,8 @@ func newEstate(t *testing.T, g ground, sync jobs.Sync) *estate {
 	e.hub = events.NewHub(e.log, events.HubOptions{HeadsEvery: time.Second, Overdue: func(ctx context.Context, topics []events.Topic, newest []events.Transition) {
 		e.rescuer.Overdue(ctx, topics, newest)
 	}})
-	var err error
-	if e.store, err = jobs.NewStore(c, jobs.Keep{Job: time.Hour, Input: time.Hour, Document: time.Hour, Key: time.Hour}); err != nil {
-		t.Fatal(err)
-	}
-	e.store.Sync, e.store.CheckEvery = sync, time.Second
+	e.store = jobs.NewStore(c, store.Kept{Record: time.Hour, Document: time.Hour, Key: time.Hour}, sync, nil)
+	e.store.CheckEvery = time.Second
 	said := &book{}
 	quiet := slog.New(slog.NewTextHandler(said, nil))
 	t.Cleanup(func() {
@@ -173,7 +171,7 @@ func (e *estate) trySubmit(topic events.Topic, text string) (jobs.Accepted, bool
 func (e *estate) empty() {
 	e.Helper()
 	e.until("an empty index", func() bool {
-		n, err := e.store.Open(e.Context())
+		n, _, err := jobs.Counted(e.Context(), e.store.Client)
 		return err == nil && n == 0
 	})
 }

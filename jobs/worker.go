@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"log/slog"
 	"sync"
@@ -11,8 +10,10 @@ import (
 
 	"github.com/tidings/tidings/events"
 	"github.com/tidings/tidings/jobs/gate"
+	"github.com/tidings/tidings/jobs/lifecycle"
 	"github.com/tidings/tidings/jobs/model"
 	"github.com/tidings/tidings/jobs/retry"
+	"github.com/tidings/tidings/jobs/store"
 )
 
 // Why an attempt's context ended, when it was not its own time limit.
@@ -22,22 +23,10 @@ var (
 	errDraining  = errors.New("jobs: the process shuts down")
 )
 
-// refusedCall is why no further call may be made: the reservation's code.
-type refusedCall struct{ code string }
+// refusedCall is why no further call may be made: how the attempt then ends.
+type refusedCall struct{ lifecycle.Attempt }
 
-func (e refusedCall) Error() string { return "jobs: no further call: " + e.code }
-
-// end is how the job ends that may make no further call; empty when it may, or
-// when that is no longer for this claim to say.
-func (e refusedCall) end() (events.Outcome, events.Reason) {
-	switch e.code {
-	case "deadline":
-		return events.OutcomeDeadlineExceeded, events.DeadlinePassed
-	case "exhausted", "cost":
-		return events.OutcomeRetriesExhausted, events.CallAllowance
-	}
-	return "", ""
-}
+func (e refusedCall) Error() string { return "jobs: no further call: " + string(e.Reason) }
 
 // gateClosed is the gate's refusal of a call.
 type gateClosed struct{ gate.Answer }
@@ -90,7 +79,7 @@ func NewWorker(o WorkerOptions) (*Worker, error) {
 // Listen stops attempts of jobs that are cancelled, until ctx ends. What it
 // misses the renewal of the lease finds within a third of it.
 func (w *Worker) Listen(ctx context.Context) {
-	listen(ctx, w.Store.client, cancels, func(job string) {
+	listen(ctx, w.Store.Client, store.Cancels, func(job string) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if cancel := w.running[w.byJob[job]]; cancel != nil {
@@ -158,13 +147,6 @@ func (w *Worker) idle() bool {
 	return w.inside == 0
 }
 
-// Running is how many attempts this process has claimed.
-func (w *Worker) Running() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.running)
-}
-
 // busyPause is what a task waits that met another claim whose lease has just
 // ended, or a storage that does not answer.
 const busyPause = time.Second
@@ -181,134 +163,183 @@ func (w *Worker) Attempt(ctx context.Context, t Task) Verdict {
 		return draining()
 	}
 	defer w.exit()
-	token, ask := rand.Text(), true
+	byHand := false
 	for {
-		got, input, err := w.claim(ctx, t, token, ask)
-		if err != nil {
+		a, got, err := w.start(ctx, t, wl, byHand)
+		switch {
+		case err != nil:
 			w.Log.WarnContext(ctx, "a claim failed", "job", t.JobID, "error", err)
 			return Uncounted(time.Now().Add(busyPause), string(events.StorageFault))
+		case a != nil:
+			return w.attempt(ctx, a)
+		case got.End != nil:
+			w.ending().Ended(ctx, end{topic: t.Topic, job: t.JobID, End: *got.End})
+			w.Log.InfoContext(ctx, "a job ended before its next attempt", "job", t.JobID, "workload", wl.Name,
+				"outcome", got.End.Outcome, "reason", got.End.Reason)
+			return verdictOf(*got.End)
 		}
-		wait := time.Duration(got.At-got.Now) * time.Millisecond
 		switch got.Code {
-		case "claimed":
-			return w.attempt(ctx, t, wl, token, got, input)
-		case "wait":
+		case lifecycle.Wait:
 			// Asynq cuts times to whole seconds on its own clock; ours is Redis's.
 			select {
 			case <-ctx.Done():
-				return Uncounted(time.Now().Add(wait), "early")
+				return Uncounted(time.Now().Add(got.In), "early")
 			case <-w.drain:
 				return draining()
-			case <-time.After(wait):
+			case <-time.After(got.In):
 				continue
 			}
-		case "ran":
+		case lifecycle.AskQueue:
 			// Only an operator may shorten the wait, not a queue that brings the task
 			// back because it has lost a worker, or never got to know the time.
-			ran, err := w.Queue.Ran(ctx, t, time.Now().Add(wait))
+			ran, err := w.Queue.Ran(ctx, t, time.Now().Add(got.In))
 			if err != nil {
 				return Uncounted(time.Now().Add(busyPause), string(events.StorageFault))
 			}
 			if ran {
-				ask = false
+				byHand = true
 				continue
 			}
-			return Uncounted(time.Now().Add(wait), "early")
-		case "early":
-			return Uncounted(time.Now().Add(wait), "early")
-		case "busy":
-			return Uncounted(time.Now().Add(wait+busyPause), "claimed elsewhere")
+			return Uncounted(time.Now().Add(got.In), "early")
+		case lifecycle.TooEarly:
+			return Uncounted(time.Now().Add(got.In), "early")
+		case lifecycle.Busy:
+			return Uncounted(time.Now().Add(got.In+busyPause), "claimed elsewhere")
+		case lifecycle.OK: // the gate lets it wait
+			return Uncounted(time.Now().Add(got.In), string(got.Reason))
 		}
-		// ended, stale or gone: this task does not speak for its job any more.
-		if got.Ended == "1" {
-			w.ending().Ended(ctx, got.end(t.Topic, t.JobID))
-			return Final(got.Outcome + ": " + got.Reason)
-		}
+		// This task does not speak for its job any more.
 		w.Log.InfoContext(ctx, "a task was dropped", "job", t.JobID, "run", t.Run, "because", got.Code)
 		return Dropped()
 	}
 }
 
-func (w *Worker) claim(ctx context.Context, t Task, token string, ask bool) (answer, []byte, error) {
-	var input []byte
-	got, err := repeat(ctx, func() (answer, error) {
-		got, blob, err := w.Store.run(ctx, "claim", t.Topic, args{
-			"job": t.JobID, "run": t.Run, "token": token, "worker": w.Name, "lease_ms": ms(w.Settings.Lease),
-			"save_ms": ms(w.Settings.Saving), "input_ms": ms(w.Settings.InputRetention), "ask": ask,
-		}, nil)
-		input = blob
-		return got, err
+// verdictOf is what the queue does with the task of a job that has ended.
+func verdictOf(e lifecycle.End) Verdict {
+	if e.Outcome == events.OutcomeCompleted {
+		return Done()
+	}
+	return Final(string(e.Outcome) + ": " + string(e.Reason))
+}
+
+// notStarted is why there is no attempt.
+type notStarted struct {
+	lifecycle.Claimed
+	Reason events.Reason // of the gate's wait
+}
+
+// start asks the gate and then claims, so that an attempt that would only wait is
+// neither told nor counted. What the gate gave goes back when somebody else was
+// faster: nothing was sent.
+func (w *Worker) start(ctx context.Context, t Task, wl Workload, byHand bool) (*attempt, notStarted, error) {
+	read, err := repeat(ctx, func() (store.Snapshot, error) {
+		return w.Store.Records.Read(ctx, t.Topic, store.Want{Input: true})
 	})
-	return got, input, err
+	if err != nil {
+		return nil, notStarted{}, err
+	}
+	a := w.prepare(t, wl, read)
+	ask := lifecycle.Claiming{JobID: t.JobID, Run: t.Run, Token: a.token, Worker: w.Name, ByHand: byHand, Worst: a.worst}
+	state := read.At()
+	c, got := w.rules().Claim(state, ask)
+	switch {
+	case got.Code != lifecycle.Claimable && c.Nothing():
+		return nil, notStarted{Claimed: got}, nil
+	case got.Code == lifecycle.Claimable:
+		ticket, err := a.ticket(ctx, 1)
+		if err != nil {
+			return nil, notStarted{}, err
+		}
+		if ticket.Verdict != gate.Go {
+			return nil, w.turnedAway(ctx, t, read, ask, ticket), nil
+		}
+		a.held = ticket.Permit
+	}
+	claimed, err := w.Store.goOn(ctx, "claim", t.Topic, read, func(s lifecycle.State) (c lifecycle.Change) {
+		c, got = w.rules().Claim(s, ask)
+		return c
+	})
+	if err == nil && got.Code == lifecycle.Claimable {
+		a.begin(claimed)
+		return a, notStarted{}, nil
+	}
+	if a.held.ID != "" {
+		a.report(context.WithoutCancel(ctx), a.held, gate.NotSent())
+	}
+	return nil, notStarted{Claimed: got}, err
+}
+
+// turnedAway is what the gate's refusal of an attempt's first call means
+// (docs/retries.md): a wait is told and counts no attempt; without a token the job
+// ends.
+func (w *Worker) turnedAway(ctx context.Context, t Task, read store.Snapshot, ask lifecycle.Claiming, g gate.Answer) notStarted {
+	verb, held := "hold", lifecycle.Held{}
+	decide := func(s lifecycle.State) (c lifecycle.Change) {
+		c, held = w.rules().Hold(s, ask, holdOf(g))
+		return c
+	}
+	if g.Verdict == gate.Stop {
+		verb = "deny"
+		decide = func(s lifecycle.State) (c lifecycle.Change) {
+			c, held = w.rules().Deny(s, ask, events.Reason(g.Reason), retryIn(g))
+			return c
+		}
+	}
+	if _, err := w.Store.goOn(ctx, verb, t.Topic, read, decide); err != nil {
+		w.Log.WarnContext(ctx, "a wait could not be told", "job", t.JobID, "error", err)
+		return notStarted{Claimed: lifecycle.Claimed{Code: lifecycle.OK, In: busyPause}, Reason: events.StorageFault}
+	}
+	return notStarted{Claimed: lifecycle.Claimed{Code: held.Code, In: held.In, End: held.End}, Reason: events.Reason(g.Reason)}
+}
+
+// holdOf is the gate's wait; an operator may lift a pause before its end.
+func holdOf(g gate.Answer) lifecycle.Hold {
+	return lifecycle.Hold{Reason: events.Reason(g.Reason), For: max(time.Millisecond, g.In), MayEnd: g.Reason == gate.DependencyPaused}
+}
+
+// retryIn is when a manual retry has a chance, where time alone brings it.
+func retryIn(g gate.Answer) time.Duration {
+	if g.Reason == gate.RetryBudget {
+		return g.In
+	}
+	return 0
 }
 
 // attempt runs a claimed attempt and settles it.
-func (w *Worker) attempt(queue context.Context, t Task, wl Workload, token string, c answer, input []byte) Verdict {
+func (w *Worker) attempt(queue context.Context, a *attempt) Verdict {
 	// The settlement must go on when the queue's context ends; the calls must not.
 	ctx := context.WithoutCancel(queue)
 	work, cancel := context.WithCancelCause(queue)
 	defer cancel(nil)
 	w.mu.Lock()
-	w.running[token], w.byJob[t.JobID] = cancel, token
+	w.running[a.token], w.byJob[a.t.JobID] = cancel, a.token
 	if w.over {
 		cancel(errDraining)
 	}
 	w.mu.Unlock()
 	defer func() {
 		w.mu.Lock()
-		delete(w.running, token)
-		if w.byJob[t.JobID] == token {
-			delete(w.byJob, t.JobID)
+		delete(w.running, a.token)
+		if w.byJob[a.t.JobID] == a.token {
+			delete(w.byJob, a.t.JobID)
 		}
 		w.mu.Unlock()
 	}()
 	renewed := make(chan struct{})
 	go func() {
 		defer close(renewed)
-		w.renew(work, t, token, cancel)
+		a.renew(work, cancel)
 	}()
 
-	a := &attempt{w: w, t: t, wl: wl, token: token, claim: c, start: time.Now()}
-	w.Log.InfoContext(ctx, "attempt started", "job", t.JobID, "workload", wl.Name, "attempt", c.Attempt, "run", t.Run)
-	if c.Attempt == 1 {
-		w.Metrics.claimed(t.JobID, wl.Name, w.Settings.DeadlineFor(wl.Long)-time.Duration(c.Deadline-c.Now)*time.Millisecond)
-	}
-	res, err := a.generate(work, input)
+	w.Log.InfoContext(ctx, "attempt started", "job", a.t.JobID, "workload", a.wl.Name, "attempt", a.number, "run", a.t.Run)
+	res, err := a.generate(work)
 	cause := context.Cause(work)
 	cancel(nil)
 	<-renewed
 	return a.settle(ctx, res, err, cause)
 }
 
-// renew keeps the claim alive until work ends, and ends it when the claim is
-// lost, or when it could not be renewed for as long as the lease lives: then
-// another worker may have started.
-func (w *Worker) renew(work context.Context, t Task, token string, cancel context.CancelCauseFunc) {
-	tick := time.NewTicker(w.Settings.Lease / 3)
-	defer tick.Stop()
-	alive := time.Now()
-	for {
-		select {
-		case <-work.Done():
-			return
-		case <-tick.C:
-		}
-		sent := time.Now()
-		ctx, done := context.WithTimeout(work, w.Settings.Lease/3)
-		got, _, err := w.Store.run(ctx, "renew", t.Topic, args{"job": t.JobID, "token": token, "lease_ms": ms(w.Settings.Lease)}, nil)
-		done()
-		switch {
-		case err == nil && got.Code == "ok":
-			alive = sent
-		case err == nil:
-			cancel(errClaimLost)
-			return
-		case time.Since(alive) >= w.Settings.Lease:
-			cancel(errClaimLost)
-			return
-		}
-	}
-}
+func (w *Worker) rules() lifecycle.Rules { return lifecycle.Rules{Settings: w.Settings} }
 
 func (w *Worker) ending() Ending {
 	return Ending{Store: w.Store, Keep: w.Settings.InputRetention, Metrics: w.Metrics, Log: w.Log}

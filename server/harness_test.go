@@ -19,6 +19,7 @@ import (
 	"github.com/tidings/tidings/events"
 	"github.com/tidings/tidings/events/eventstest"
 	"github.com/tidings/tidings/jobs"
+	"github.com/tidings/tidings/jobs/lifecycle"
 	"github.com/tidings/tidings/locales"
 )
 
@@ -352,7 +353,7 @@ type script struct {
 	err      error
 	accepted jobs.Accepted
 	document jobs.Document
-	ledger   jobs.Ledger
+	ledger   lifecycle.Ledger
 	submits  []jobs.Submit
 	topics   []events.Topic
 	silent   bool // as a storage that takes questions and answers none
@@ -392,7 +393,7 @@ func (s *script) Document(ctx context.Context, topic events.Topic) (jobs.Documen
 	return s.document, s.await(ctx)
 }
 
-func (s *script) Attempts(ctx context.Context, topic events.Topic) (jobs.Ledger, error) {
+func (s *script) Attempts(ctx context.Context, topic events.Topic) (lifecycle.Ledger, error) {
 	s.saw(topic)
 	return s.ledger, s.await(ctx)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidings/tidings/events"
 	"github.com/tidings/tidings/jobs"
+	"github.com/tidings/tidings/jobs/lifecycle"
 )
 
 // submit starts a job for a new version of the document.
@@ -168,7 +169,7 @@ type (
 		Calls    []callJSON    `json:"calls"`
 	}
 	attemptJSON struct {
-		jobs.AttemptLine
+		lifecycle.AttemptLine
 		// Worker hides the process that worked: its host is the operators' to see.
 		Worker     *struct{} `json:"worker,omitempty"`
 		StartedAt  stamp     `json:"started_at"`
@@ -177,7 +178,7 @@ type (
 		NextAt     *stamp    `json:"next_retry_at,omitempty"`
 	}
 	callJSON struct {
-		jobs.CallLine
+		lifecycle.CallLine
 		StartedAt stamp `json:"started_at"`
 	}
 )

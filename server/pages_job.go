@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidings/tidings/events"
 	"github.com/tidings/tidings/jobs"
+	"github.com/tidings/tidings/jobs/lifecycle"
 	"github.com/tidings/tidings/locales"
 )
 
@@ -34,11 +35,11 @@ type (
 		Code        bool
 	}
 	attemptRow struct {
-		jobs.AttemptLine
+		lifecycle.AttemptLine
 		Took string
 	}
 	callRow struct {
-		jobs.CallLine
+		lifecycle.CallLine
 		Took, Answer, Wait, In, Out, Cost string
 	}
 	frameRow struct {
@@ -105,11 +106,11 @@ func (s *Server) asked(ctx context.Context, f findForm) (events.Topic, string, e
 }
 
 func (s *Server) fillJob(v *jobView, o jobs.Overview, asked string, lang locales.Language) {
-	v.Title, v.Now, v.Language = "Job "+o.JobID, o.Now, string(lang)
-	if asked != "" && asked != o.JobID {
-		v.Older = "The session has had a newer job since " + asked + ", " + o.JobID + ", which is shown here. Of the older one only what its client was sent is kept."
+	v.Title, v.Now, v.Language = "Job "+o.ID, o.Now, string(lang)
+	if asked != "" && asked != o.ID {
+		v.Older = "The session has had a newer job since " + asked + ", " + o.ID + ", which is shown here. Of the older one only what its client was sent is kept."
 	}
-	v.Self = "/ops/job?" + url.Values{"id": {o.JobID}, "lang": {string(lang)}}.Encode()
+	v.Self = "/ops/job?" + url.Values{"id": {o.ID}, "lang": {string(lang)}}.Encode()
 	if asked == "" {
 		v.Self = "/ops/job?" + url.Values{"session": {v.Find.Session}, "workload": {v.Find.Workload}, "owner": {v.Find.Owner}, "lang": {string(lang)}}.Encode()
 	}
@@ -129,7 +130,7 @@ func (s *Server) fillJob(v *jobView, o jobs.Overview, asked string, lang locales
 	for _, c := range o.Ledger.Calls {
 		v.Calls = append(v.Calls, callRowOf(c))
 	}
-	setText(&asked, o.JobID)
+	setText(&asked, o.ID)
 	for _, t := range slices.Backward(o.Transitions) {
 		v.Frames = append(v.Frames, s.frameOf(o.Topic, t, lang, t.JobID != asked))
 	}
@@ -143,20 +144,20 @@ func factsOf(o jobs.Overview, last events.Transition) []fact {
 		return t.UTC().Format("2006-01-02 15:04:05")
 	}
 	worker := "nobody"
-	if o.Worker != "" {
-		worker = o.Worker + ", its lease ends " + at(o.LeaseUntil)
+	if o.Claim != nil {
+		worker = o.Claim.Worker + ", its lease ends " + at(o.Claim.LeaseUntil)
 	}
 	input := "not kept any more"
 	if o.InputBytes > 0 {
-		input = grouped(o.InputBytes) + " bytes kept, never shown"
+		input = grouped(int64(o.InputBytes)) + " bytes kept, never shown"
 	}
 	document := "none"
 	if o.Version > 0 {
 		document = fmt.Sprintf("version %d, never shown", o.Version)
 	}
 	facts := []fact{
-		{"Job", o.JobID, true}, {"Session", o.Topic.Session, true}, {"Workload", o.Topic.Workload, false},
-		{"Owner, hashed", o.Topic.Owner, true}, {"Model", o.Dependency, true}, {"Queue and task", o.Queue + ", " + o.JobID + ":" + strconv.Itoa(o.Run), true},
+		{"Job", o.ID, true}, {"Session", o.Topic.Session, true}, {"Workload", o.Topic.Workload, false},
+		{"Owner, hashed", o.Topic.Owner, true}, {"Model", o.Dependency, true}, {"Queue and task", o.Queue + ", " + o.ID + ":" + strconv.Itoa(o.Run), true},
 		{"Accepted", at(o.AcceptedAt), false}, {"Deadline", at(o.DeadlineAt), false},
 		{"Attempts", fmt.Sprintf("%d of %d", o.Attempts, o.MaxAttempts), false},
 		{"Calls", fmt.Sprintf("%d of %d", o.Calls, o.Allowance), false},
@@ -179,7 +180,7 @@ func factsOf(o jobs.Overview, last events.Transition) []fact {
 	return facts
 }
 
-func callRowOf(c jobs.CallLine) callRow {
+func callRowOf(c lifecycle.CallLine) callRow {
 	r := callRow{CallLine: c, Took: length(time.Duration(c.DurationMS) * time.Millisecond), Answer: "ok", Wait: "–", In: "unknown", Out: "unknown", Cost: "unknown"}
 	if c.Class != "" {
 		r.Answer = string(c.Class)

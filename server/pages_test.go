@@ -11,6 +11,7 @@ import (
 	"github.com/tidings/tidings/events"
 	"github.com/tidings/tidings/jobs"
 	"github.com/tidings/tidings/jobs/gate"
+	"github.com/tidings/tidings/jobs/lifecycle"
 )
 
 const hostile = `"><script>alert(1)</script>`
@@ -157,9 +158,9 @@ func TestAJobsPage(t *testing.T) {
 			t.Fatal(err)
 		}
 		o.topic = topic
-		o.overview = jobs.Overview{Topic: topic, JobID: wait.JobID, Transitions: all, Now: time.Now(), Ledger: jobs.Ledger{
-			Attempts: []jobs.AttemptLine{{Attempt: 1, Run: 1, Worker: "w1", StartedAt: time.Now(), EndedAt: time.Now(), Status: events.Retrying, Reason: events.Overloaded}},
-			Calls: []jobs.CallLine{{Attempt: 1, Call: 1, Dependency: "openai/gpt-x", Class: events.Overloaded, ProviderStatus: 529, WaitHintMS: 1500, Decision: "queue",
+		o.overview = jobs.Overview{Topic: topic, Job: lifecycle.Job{ID: wait.JobID}, Transitions: all, Now: time.Now(), Ledger: lifecycle.Ledger{
+			Attempts: []lifecycle.AttemptLine{{Attempt: 1, Run: 1, Worker: "w1", StartedAt: time.Now(), EndedAt: time.Now(), Status: events.Retrying, Reason: events.Overloaded}},
+			Calls: []lifecycle.CallLine{{Attempt: 1, Call: 1, Dependency: "openai/gpt-x", Class: events.Overloaded, ProviderStatus: 529, WaitHintMS: 1500, Decision: "queue",
 				InputTokens: &in, CostUSD: &cost}}}}
 		time.Sleep(time.Hour) // what was sent is what was sent then
 		synctest.Wait()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidings/tidings/events"
 	"github.com/tidings/tidings/jobs"
+	"github.com/tidings/tidings/jobs/lifecycle"
 	"github.com/tidings/tidings/jobs/model"
 )
 
@@ -98,7 +99,7 @@ func TestADocumentIsSentAgainOnlyWhenItHasChanged(t *testing.T) {
 
 func TestTheLedgerDoesNotNameTheWorker(t *testing.T) {
 	synctestHouse(t, func(t *testing.T, h *house) {
-		h.jobs.ledger = jobs.Ledger{JobID: "J", Attempts: []jobs.AttemptLine{{Attempt: 1, Run: 1, Worker: "host-77-abcd", Status: events.Processing}}}
+		h.jobs.ledger = lifecycle.Ledger{JobID: "J", Attempts: []lifecycle.AttemptLine{{Attempt: 1, Run: 1, Worker: "host-77-abcd", Status: events.Processing}}}
 		if a := h.do(t, http.MethodGet, documentPath+"/attempts", ""); a.status != 200 || strings.Contains(string(a.body), "host-77") {
 			t.Errorf("%d %s", a.status, a.body)
 		}
@@ -109,10 +110,10 @@ func TestI69_TimesAreUTCWithMilliseconds(t *testing.T) {
 	synctestHouse(t, func(t *testing.T, h *house) {
 		at := time.Date(2026, 4, 7, 23, 59, 59, 999_999_999, time.FixedZone("", -3600))
 		next := at.Add(time.Second)
-		h.jobs.ledger = jobs.Ledger{JobID: "J1",
-			Attempts: []jobs.AttemptLine{{Attempt: 1, Run: 1, Worker: "w", StartedAt: at, EndedAt: at.Add(1500 * time.Millisecond), Status: events.Retrying, NextAt: &next},
+		h.jobs.ledger = lifecycle.Ledger{JobID: "J1",
+			Attempts: []lifecycle.AttemptLine{{Attempt: 1, Run: 1, Worker: "w", StartedAt: at, EndedAt: at.Add(1500 * time.Millisecond), Status: events.Retrying, NextAt: &next},
 				{Attempt: 2, Run: 1, Worker: "w", StartedAt: at, Status: events.Processing}},
-			Calls: []jobs.CallLine{{Attempt: 1, Call: 1, Dependency: "local", StartedAt: at, DurationMS: 7, ProviderStatus: 529, Class: events.Overloaded, Decision: "again"}}}
+			Calls: []lifecycle.CallLine{{Attempt: 1, Call: 1, Dependency: "local", StartedAt: at, DurationMS: 7, ProviderStatus: 529, Class: events.Overloaded, Decision: "again"}}}
 		a := h.do(t, http.MethodGet, documentPath+"/attempts", "")
 		want := `{"job_id":"J1","attempts":[` +
 			`{"attempt":1,"run":1,"status":"retrying","started_at":"2026-04-08T00:59:59.999Z","ended_at":"2026-04-08T01:00:01.499Z","duration_ms":1500,"next_retry_at":"2026-04-08T01:00:00.999Z"},` +
@@ -121,7 +122,7 @@ func TestI69_TimesAreUTCWithMilliseconds(t *testing.T) {
 		if string(a.body) != want {
 			t.Errorf("got\n%s\nwant\n%s", a.body, want)
 		}
-		h.jobs.ledger = jobs.Ledger{JobID: "J1"}
+		h.jobs.ledger = lifecycle.Ledger{JobID: "J1"}
 		if a := h.do(t, http.MethodGet, documentPath+"/attempts", ""); string(a.body) != `{"job_id":"J1","attempts":[],"calls":[]}` {
 			t.Errorf("an empty ledger: %s", a.body)
 		}

@@ -71,6 +71,7 @@ import (
 
 	"github.com/tidings/tidings/events"
 	"github.com/tidings/tidings/jobs"
+	"github.com/tidings/tidings/jobs/lifecycle"
 	"github.com/tidings/tidings/locales"
 )
 
@@ -81,7 +82,7 @@ type Jobs interface {
 	Retry(ctx context.Context, topic events.Topic) (jobs.Accepted, error)
 	Cancel(ctx context.Context, topic events.Topic) (jobs.Accepted, error)
 	Document(ctx context.Context, topic events.Topic) (jobs.Document, error)
-	Attempts(ctx context.Context, topic events.Topic) (jobs.Ledger, error)
+	Attempts(ctx context.Context, topic events.Topic) (lifecycle.Ledger, error)
 }
 
 // Options are the parts and limits of a Server. Jobs, Hub and Texts are

@@ -106,7 +106,7 @@ func TestS4_77_TheKillSwitchHoldsForTheWholeFleet(t *testing.T) {
 	for i, s := range streams {
 		rest := s.rest()
 		end := rest[len(rest)-1]
-		if got := texts(rest); got != "processing, error retries_disabled retries_exhausted" {
+		if got := texts(rest); got != "error retries_disabled retries_exhausted" {
 			t.Errorf("a job that waited: %s", got)
 		}
 		due, _ := time.Parse(time.RFC3339Nano, told[i].data["next_retry_at"].(string))

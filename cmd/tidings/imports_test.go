@@ -98,17 +98,22 @@ func below() map[string][]string {
 		// The vendors' SDKs take long to compile: whatever does not open a model stays clear of them.
 		"jobs/model/provider": {"jobs/model", "jobs/retry"},
 		"jobs/gate":           {"jobs/retry"},
-		"jobs":                {"events", "jobs/model", "jobs/retry", "jobs/gate"},
-		"server":              {"events", "locales", "jobs", "jobs/model", "jobs/gate"}, // the last two for the types of inputs and orders
+		"jobs/lifecycle":      {"events", "jobs/retry"},
+		"jobs/store":          {"events", "jobs/lifecycle"},
+		"jobs":                {"events", "jobs/lifecycle", "jobs/store", "jobs/model", "jobs/retry", "jobs/gate"},
+		"server":              {"events", "locales", "jobs", "jobs/lifecycle", "jobs/model", "jobs/gate"}, // all but jobs for the types of what is shown and ordered
 		"cmd/vulncheck":       {},
 		"cmd/tidings/drill":   {}, // it sees the product from outside
-		"cmd/tidings":         {"cmd/tidings/drill", "events", "locales", "jobs", "jobs/model", "jobs/retry", "jobs/gate", "server", "jobs/model/local", "jobs/model/provider"},
+		"cmd/tidings":         {"cmd/tidings/drill", "events", "locales", "jobs", "jobs/store", "jobs/model", "jobs/retry", "jobs/gate", "server", "jobs/model/local", "jobs/model/provider"},
 	}
 }
 
 // inTests is what the tests of a package may know besides.
 func inTests() map[string][]string {
-	return map[string][]string{"jobs": {"jobs/model/provider", "jobs/model/local"}} // canaries go through every adapter
+	return map[string][]string{
+		"jobs":       {"jobs/model/provider", "jobs/model/local"}, // canaries go through every adapter
+		"jobs/store": {"jobs/retry"},
+	}
 }
 
 func arrows(s source) string {
@@ -145,7 +150,7 @@ func doors() []door {
 	return []door{
 		{"github.com/hibiken/asynq", []string{"jobs/asynq.go"}, true},
 		{"github.com/hibiken/asynqmon", []string{"jobs/asynq.go"}, false},
-		{"github.com/redis/go-redis", []string{"events", "jobs", "jobs/gate", "cmd/tidings", "cmd/tidings/drill/redis.go"}, true},
+		{"github.com/redis/go-redis", []string{"events", "jobs", "jobs/store", "jobs/gate", "cmd/tidings", "cmd/tidings/drill/redis.go"}, true},
 		{"github.com/gin-gonic/gin", []string{"server"}, true},
 		{"github.com/r3labs/sse", []string{"server/sse.go", "cmd/tidings/watch.go"}, true},
 		{"github.com/alicebob/miniredis", []string{"cmd/tidings/embedded.go"}, true},

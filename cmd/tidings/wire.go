@@ -20,6 +20,7 @@ import (
 	"github.com/tidings/tidings/jobs/model"
 	"github.com/tidings/tidings/jobs/model/local"
 	"github.com/tidings/tidings/jobs/model/provider"
+	"github.com/tidings/tidings/jobs/store"
 	"github.com/tidings/tidings/locales"
 	"github.com/tidings/tidings/server"
 )
@@ -121,18 +122,15 @@ func build(mode string, s *settings, stderr io.Writer) (p *parts, err error) {
 	p.hub = events.NewHub(history, events.HubOptions{Observer: observer, Overdue: func(ctx context.Context, topics []events.Topic, newest []events.Transition) {
 		p.rescuer.Overdue(ctx, topics, newest)
 	}})
-	store, err := jobs.NewStore(p.client, jobs.Keep{Job: s.Retention, Input: s.InputRetention, Document: s.DocumentRetention, Key: keepKey})
-	if err != nil {
-		return p, err
-	}
-	store.Sync, store.Metrics = jobs.Sync{Replicas: s.WaitReplicas, Timeout: s.WaitTimeout}, counts
+	records := jobs.NewStore(p.client, store.Kept{Record: s.Retention, Document: s.DocumentRetention, Key: keepKey},
+		store.Sync{Replicas: s.WaitReplicas, Timeout: s.WaitTimeout}, counts)
 	p.queue = jobs.NewAsynq(jobs.AsynqOptions{
 		Client: p.client, Queues: jobs.QueueNames(), Concurrency: s.Concurrency, Poll: s.QueuePoll,
 		MaxRetry: s.retry.Attempts + asynqSpare, Timeout: taskTimeout(s), Grace: asynqGrace, Log: p.log,
 	})
 	tickets := gate.New(p.client, s.gate)
 	if p.outside, err = jobs.NewOutside(jobs.OutsideOptions{
-		Store: store, Queue: p.queue, Settings: s.retry, Workloads: s.Outside, Gate: tickets, Waiting: claims, Metrics: counts, Log: p.log,
+		Store: records, Queue: p.queue, Settings: s.retry, Workloads: s.Outside, Gate: tickets, Waiting: claims, Metrics: counts, Log: p.log,
 	}); err != nil {
 		return p, err
 	}
@@ -144,21 +142,21 @@ func build(mode string, s *settings, stderr io.Writer) (p *parts, err error) {
 	}
 	name := processName()
 	service := jobs.ServiceOptions{
-		Store: store, Queue: p.queue, Settings: s.retry, Outside: s.Outside, Dependency: calls.Dependency(), Gate: tickets, Metrics: counts, Log: p.log,
+		Store: records, Queue: p.queue, Settings: s.retry, Outside: s.Outside, Dependency: calls.Dependency(), Gate: tickets, Metrics: counts, Log: p.log,
 		Limits: limits(s, calls),
 	}
 	if p.worker, err = jobs.NewWorker(jobs.WorkerOptions{
-		Store: store, Queue: p.queue, Model: calls, Gate: tickets, Settings: s.retry,
+		Store: records, Queue: p.queue, Model: calls, Gate: tickets, Settings: s.retry,
 		Name: name, Metrics: counts, Log: p.log,
 	}); err != nil {
 		return p, err
 	}
 	p.rescuer = jobs.NewRescuer(jobs.RescuerOptions{
-		Store: store, Queue: p.queue, Gate: tickets, Settings: s.retry, Sweep: p.queue.Sweep, Metrics: counts, Log: p.log,
+		Store: records, Queue: p.queue, Gate: tickets, Settings: s.retry, Sweep: p.queue.Sweep, Metrics: counts, Log: p.log,
 		Name: name, Slots: slots(mode, s),
 	})
 	operators := jobs.NewOperators(jobs.OperatorsOptions{
-		Store: store, Queue: p.queue, Gate: tickets, Settings: s.gate, History: history, Measures: p.measures, Dependency: calls.Dependency(),
+		Store: records, Queue: p.queue, Gate: tickets, Settings: s.gate, History: history, Measures: p.measures, Dependency: calls.Dependency(),
 		Deadline: s.retry.Deadline, Log: p.log,
 	})
 	jobs.NewGauges(registry, operators)

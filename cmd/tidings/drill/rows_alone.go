@@ -153,7 +153,7 @@ func (r *runner) lostAnswers(ctx context.Context) ([]Line, error) {
 	if err := h.client.crowd(ctx, append(append([]*op{}, provider...), submits...), 0, h.seed, nil); err != nil {
 		return nil, err
 	}
-	h.line.loseAnswers(`"kind":"completed"`, n)
+	h.line.loseAnswers(`"status":"completed"`, n)
 	if err := h.client.crowd(ctx, settled, 0, h.seed, nil); err != nil {
 		return nil, err
 	}

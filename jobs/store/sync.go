@@ -1,4 +1,4 @@
-package jobs
+package store
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 // nobody.
 //
 // Not met is not an error: the verb was carried out, and only its safety is not
-// known. Submits, retries and cancels say so in Accepted.Unreplicated.
+// known.
 type Sync struct {
 	// Replicas is how many must have it [TIDINGS_WAIT_REPLICAS].
 	Replicas int
@@ -22,39 +22,36 @@ type Sync struct {
 	Timeout time.Duration
 }
 
-// waits tells whether a verb's answer is a promise. Reservations and renewals
-// are not among them: what they lose costs a call or a lease, never a job.
-func (s Sync) waits(verb string) bool {
-	switch verb {
-	case "admit", "submit", "retry", "cancel", "claim", "settle", "resolve":
-		return s.Replicas > 0
-	}
-	return false
+// Scripts runs scripts on one Redis, with the waits that Sync asks for.
+type Scripts struct {
+	Client redis.UniversalClient
+	Sync   Sync
+	// Unmet hears of verbs that were not replicated in time; may be nil.
+	Unmet func(verb string)
 }
 
-// exec runs a verb's script and tells whether its writes are as safe as Sync
-// asks; true when it does not ask.
-func (s *Store) exec(ctx context.Context, verb string, keys []string, argv ...any) (reply any, replicated bool, err error) {
-	script := s.verbs[verb]
-	if !s.Sync.waits(verb) {
-		reply, err = script.Run(ctx, s.client, keys, argv...).Result()
+// Run runs a verb's script and tells whether its writes are as safe as the verb
+// promises and Sync asks; true when it does not ask.
+func (s Scripts) Run(ctx context.Context, verb string, script *redis.Script, keys []string, argv ...any) (reply any, replicated bool, err error) {
+	if s.Sync.Replicas == 0 || !Promise(verb) {
+		reply, err = script.Run(ctx, s.Client, keys, argv...).Result()
 		return reply, true, err
 	}
-	reply, replicated, err = s.wait(ctx, script, keys, argv)
-	if err == nil && !replicated {
-		s.Metrics.unreplicated(verb)
+	reply, replicated, err = s.Wait(ctx, script, keys, argv...)
+	if err == nil && !replicated && s.Unmet != nil {
+		s.Unmet(verb)
 	}
 	return reply, replicated, err
 }
 
-// wait runs a script and WAIT on one connection to the node that has the keys.
+// Wait runs a script and WAIT on one connection to the node that has the keys.
 // Redis waits for all that it had written when it carried out the connection's
 // last command, also if that command wrote nothing, as a repeated verb does. A
 // client of a Cluster would send WAIT to any node.
-func (s *Store) wait(ctx context.Context, script *redis.Script, keys []string, argv []any) (any, bool, error) {
-	cluster, _ := s.client.(*redis.ClusterClient)
+func (s Scripts) Wait(ctx context.Context, script *redis.Script, keys []string, argv ...any) (any, bool, error) {
+	cluster, _ := s.Client.(*redis.ClusterClient)
 	for try := 0; ; try++ {
-		node := s.client
+		node := s.Client
 		if cluster != nil {
 			master, err := cluster.MasterForKey(ctx, keys[0])
 			if err != nil {
@@ -70,7 +67,7 @@ func (s *Store) wait(ctx context.Context, script *redis.Script, keys []string, a
 			return reply, replicated, err
 		}
 		if _, ask := redis.IsAskError(err); ask { // the slot is on its way to another node
-			reply, err := script.Run(ctx, s.client, keys, argv...).Result()
+			reply, err := script.Run(ctx, s.Client, keys, argv...).Result()
 			return reply, false, err
 		}
 		// What the client knows of the cluster is old. Asking for each master
@@ -93,10 +90,10 @@ func elsewhere(err error) bool {
 
 type eval func(ctx context.Context, c redis.Scripter, keys []string, argv ...any) *redis.Cmd
 
-func (s *Store) waitAt(ctx context.Context, node redis.Cmdable, run eval, keys []string, argv []any) (any, bool, error) {
+func (s Scripts) waitAt(ctx context.Context, node redis.Cmdable, run eval, keys []string, argv []any) (any, bool, error) {
 	pipe := node.Pipeline()
 	verb := run(ctx, pipe, keys, argv...)
-	waited := redis.NewIntCmd(ctx, "wait", s.Sync.Replicas, ms(s.Sync.Timeout))
+	waited := redis.NewIntCmd(ctx, "wait", s.Sync.Replicas, s.Sync.Timeout.Milliseconds())
 	_ = pipe.Process(ctx, waited)
 	_, _ = pipe.Exec(ctx) // each command has its own error
 	reply, err := verb.Result()
