@@ -39,12 +39,15 @@ test-slow: tools node jdk ## the tests that need minutes, with the race detector
 	  dirs=$$(dirname $$files | sort -u | sed 's|^|./|' | tr '\n' ' '); \
 	  set -x; $(GOTEST) -timeout 20m -tags nomsgpack,slow -run "^($$names)$$" $$dirs
 	$(GOTEST) -timeout 20m -tags nomsgpack,slow ./jobs
+	$(GO) test -count 1 -timeout 20m ./jobs/simulation -seeds 30000
 	$(call fuzz,$(FUZZ_WIDE))
 	cd clients/readers && $(GO) vet -race ./... && $(GOTEST) -count 1 ./...
 	cd clients/install && $(GO) vet -race ./... && $(GOTEST) -count 1 ./...
 
+# The race detector makes the simulation too slow for many seeds.
 test-go: ## the Go tests
 	$(GOTEST) -timeout 15m ./...
+	$(GO) test -count 1 ./jobs/simulation -seeds 10000
 
 # The clients are tested against their contract server and the real program, the
 # web client also in a browser and through nginx.

@@ -2,6 +2,7 @@ package jobs_test
 
 import (
 	"context"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -175,7 +176,7 @@ func TestS4_05_S4_12_S4_13_ARestartMovesNothing(t *testing.T) {
 			if first == nil {
 				first = &record
 			}
-			if kept(record) != kept(*first) {
+			if !reflect.DeepEqual(kept(record), kept(*first)) {
 				t.Errorf("at call %d %+v, at first %+v", n+1, kept(record), kept(*first))
 			}
 			if record.Calls != n+1 || record.ID != job {

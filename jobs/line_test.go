@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -408,8 +407,6 @@ func plan(t testing.TB, text string) retry.Plan {
 }
 
 func ulidNow() string { return ulid.Make().String() }
-
-func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
 // fill makes n open jobs of other sessions, all due for a check: nine in ten wait
 // in the queue, one is claimed.

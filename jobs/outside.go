@@ -268,9 +268,7 @@ func (o *Outside) claim(ctx context.Context, worker string, t Task) (*Assignment
 	var got lifecycle.Claimed
 	claimed, err := o.Store.goOn(ctx, "claim", t.Topic, read, func(state lifecycle.State) (c lifecycle.Change) {
 		if off != "" {
-			var denied lifecycle.Held
-			c, denied = o.rules().Deny(state, ask, off, 0)
-			got = lifecycle.Claimed{Code: lifecycle.Ended, End: denied.End}
+			c, got = o.rules().Deny(state, ask, off, 0)
 			return c
 		}
 		c, got = o.rules().Claim(state, ask)

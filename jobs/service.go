@@ -225,7 +225,9 @@ func (s *Service) Retry(ctx context.Context, topic events.Topic) (Accepted, erro
 			s.stay(ctx, topic, job, size, since)
 		}
 		s.Metrics.admitted(job, w.Name, true)
-		s.leave(ctx, topic, got.Follows, 0)
+		if got.Follows != "" {
+			s.leave(ctx, topic, got.Follows, 0)
+		}
 		s.enqueue(ctx, Task{Topic: topic, JobID: job, Run: 1, Queue: s.Outside.Queue(w)}, time.Time{})
 		s.Log.InfoContext(ctx, "job retried by hand", "job", job, "failed_job", got.Follows, "workload", w.Name)
 		accepted.Unreplicated = accepted.Unreplicated || !safe

@@ -273,7 +273,7 @@ func (w *Worker) start(ctx context.Context, t Task, wl Workload, byHand bool) (*
 // (docs/retries.md): a wait is told and counts no attempt; without a token the job
 // ends.
 func (w *Worker) turnedAway(ctx context.Context, t Task, read store.Snapshot, ask lifecycle.Claiming, g gate.Answer) notStarted {
-	verb, held := "hold", lifecycle.Held{}
+	verb, held := "hold", lifecycle.Claimed{}
 	decide := func(s lifecycle.State) (c lifecycle.Change) {
 		c, held = w.rules().Hold(s, ask, holdOf(g))
 		return c
@@ -289,7 +289,7 @@ func (w *Worker) turnedAway(ctx context.Context, t Task, read store.Snapshot, as
 		w.Log.WarnContext(ctx, "a wait could not be told", "job", t.JobID, "error", err)
 		return notStarted{Claimed: lifecycle.Claimed{Code: lifecycle.OK, In: busyPause}, Reason: events.StorageFault}
 	}
-	return notStarted{Claimed: lifecycle.Claimed{Code: held.Code, In: held.In, End: held.End}, Reason: events.Reason(g.Reason)}
+	return notStarted{Claimed: held, Reason: events.Reason(g.Reason)}
 }
 
 // holdOf is the gate's wait; an operator may lift a pause before its end.

@@ -101,7 +101,8 @@ func below() map[string][]string {
 		"jobs/lifecycle":      {"events", "jobs/retry"},
 		"jobs/store":          {"events", "jobs/lifecycle"},
 		"jobs":                {"events", "jobs/lifecycle", "jobs/store", "jobs/model", "jobs/retry", "jobs/gate"},
-		"server":              {"events", "locales", "jobs", "jobs/lifecycle", "jobs/model", "jobs/gate"}, // all but jobs for the types of what is shown and ordered
+		"jobs/simulation":     {"events", "jobs", "jobs/lifecycle", "jobs/store", "jobs/gate", "jobs/model", "jobs/retry"}, // tests alone
+		"server":              {"events", "locales", "jobs", "jobs/lifecycle", "jobs/model", "jobs/gate"},                  // all but jobs for the types of what is shown and ordered
 		"cmd/vulncheck":       {},
 		"cmd/tidings/drill":   {}, // it sees the product from outside
 		"cmd/tidings":         {"cmd/tidings/drill", "events", "locales", "jobs", "jobs/store", "jobs/model", "jobs/retry", "jobs/gate", "server", "jobs/model/local", "jobs/model/provider"},

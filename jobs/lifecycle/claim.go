@@ -136,26 +136,20 @@ type Hold struct {
 	MayEnd bool
 }
 
-// Held is the answer to Hold and to Deny.
-type Held struct {
-	Code Code          // OK or Lost
-	In   time.Duration // until the job may be started
-	End  *End          // it could not be done in time any more
-}
-
-// Hold lets an unclaimed job wait for the gate: it counts no attempt, and it is told
+// Hold lets an unclaimed job wait for the gate: OK with how long, or with its end if
+// it could not be done in time any more; or Lost. It counts no attempt, and it is told
 // with the time until which it lasts.
-func (r Rules) Hold(s State, ask Claiming, h Hold) (Change, Held) {
+func (r Rules) Hold(s State, ask Claiming, h Hold) (Change, Claimed) {
 	if _, got := r.Claim(s, ask); got.Code != Claimable || s.Job.Claim != nil && s.Job.Claim.Token == ask.Token {
-		return Change{}, Held{Code: Lost}
+		return Change{}, Claimed{Code: Lost}
 	}
 	c := s.change()
 	c.Job.Claim = nil // of a worker that is gone
 	at, end := r.wait(s, &c, h)
 	if end != nil {
-		return c, Held{Code: OK, End: end}
+		return c, Claimed{Code: OK, End: end}
 	}
-	return c, Held{Code: OK, In: max(0, at.Sub(s.Now))}
+	return c, Claimed{Code: OK, In: max(0, at.Sub(s.Now))}
 }
 
 // wait queues the job until the gate's time, or ends it if that passes its deadline.
@@ -179,16 +173,16 @@ func (r Rules) wait(s State, c *Change, h Hold) (time.Time, *End) {
 	return at, nil
 }
 
-// Deny ends an unclaimed job whose next call the gate does not allow; a manual retry
-// may come after that time.
-func (r Rules) Deny(s State, ask Claiming, reason events.Reason, retryIn time.Duration) (Change, Held) {
+// Deny ends an unclaimed job whose next call the gate does not allow: OK with its end,
+// or Lost. A manual retry may come after retryIn.
+func (r Rules) Deny(s State, ask Claiming, reason events.Reason, retryIn time.Duration) (Change, Claimed) {
 	if _, got := r.Claim(s, ask); got.Code != Claimable || s.Job.Claim != nil && s.Job.Claim.Token == ask.Token {
-		return Change{}, Held{Code: Lost}
+		return Change{}, Claimed{Code: Lost}
 	}
 	c := s.change()
 	h := how{outcome: events.OutcomeRetriesExhausted, reason: reason, canRetry: true}
 	if retryIn > 0 {
 		h.retryAt = s.Now.Add(retryIn)
 	}
-	return c, Held{Code: OK, End: r.finish(s, &c, h)}
+	return c, Claimed{Code: OK, End: r.finish(s, &c, h)}
 }

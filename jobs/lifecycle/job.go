@@ -26,6 +26,9 @@ type Job struct {
 	CostCap     int64     `json:"cost_cap,omitzero"`  // of all calls, in 1e-9 US dollars; 0: none
 	Manual      int       `json:"manual,omitzero"`    // manual retries in a row
 	Follows     string    `json:"follows,omitzero"`   // the failed job whose input it took over or displaced
+	// Earlier are the topic's jobs before it, at most 4, the newest last: a request
+	// that is repeated may find that its job has been there and is not the last one.
+	Earlier []string `json:"earlier,omitzero"`
 
 	Attempts int           `json:"attempts,omitzero"`
 	Calls    int           `json:"calls,omitzero"`

@@ -19,7 +19,6 @@ type topic struct {
 	lifecycle.State
 	rules lifecycle.Rules
 	told  []events.Transition
-	input []byte
 	lines []string
 }
 
@@ -274,7 +273,7 @@ func TestTheCostIsCapped(t *testing.T) {
 // The gate's wait counts no attempt, is told with its time, and does not outlive the
 // deadline; a pause is waited for until then.
 func TestTheGatesWait(t *testing.T) {
-	hold := func(p *topic, h lifecycle.Hold) lifecycle.Held {
+	hold := func(p *topic, h lifecycle.Hold) lifecycle.Claimed {
 		c, got := p.rules.Hold(p.State, lifecycle.Claiming{JobID: "J1", Run: 1, Token: "T"}, h)
 		p.store(c)
 		return got

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/tidings/tidings/events"
@@ -92,8 +93,10 @@ func (s State) Answered(fingerprint string) (a Submitted, ok bool) {
 // Submit starts a job for a new version of the document, or says why not.
 func (r Rules) Submit(s State, ask Submission) (Change, Submitted) {
 	created := Submitted{Code: Created, JobID: ask.JobID, Status: events.Queued}
-	if s.Job.ID == ask.JobID {
-		created.Follows = s.Job.Follows
+	if s.knows(ask.JobID) {
+		if s.Job.ID == ask.JobID {
+			created.Follows = s.Job.Follows
+		}
 		return Change{}, created
 	}
 	if a, ok := s.Answered(ask.Fingerprint); ok {
@@ -133,9 +136,16 @@ func (r Rules) Submit(s State, ask Submission) (Change, Submitted) {
 	return c, created
 }
 
+// knows tells whether the job was made already.
+func (s State) knows(job string) bool { return s.Job.ID == job || slices.Contains(s.Job.Earlier, job) }
+
 // start makes a new job the topic's current one.
 func (r Rules) start(s State, c *Change, t Terms, j Job, reason events.Reason) {
 	j.ID, j.Dependency, j.Queue, j.Run = t.JobID, t.Dependency, t.Queue, 1
+	if s.Job.ID != "" {
+		j.Earlier = append(slices.Clone(s.Job.Earlier), s.Job.ID)
+		j.Earlier = j.Earlier[max(0, len(j.Earlier)-4):]
+	}
 	j.AcceptedAt, j.DeadlineAt = s.Now, s.Now.Add(r.DeadlineFor(t.Long))
 	j.MaxAttempts, j.MaxCalls, j.Allowance, j.CostCap = r.Attempts, r.Calls, r.Allowance, Nanos(r.Cost)
 	c.Job, c.NewLedger = j, true
@@ -174,8 +184,11 @@ func (r Rules) Retry(s State, t Terms) (Change, Retried) {
 		return code(Completed)
 	case j.ID == "": // an end can be told, nothing can be started
 		return code(InputGone)
-	case j.ID == t.JobID:
-		here.Status, here.Follows = events.Queued, j.Follows
+	case s.knows(t.JobID):
+		here = Retried{JobID: t.JobID, Status: events.Queued}
+		if j.ID == t.JobID {
+			here.Follows = j.Follows
+		}
 		return code(Created)
 	case l.Status == events.Completed:
 		return code(Completed)

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"crypto/rand"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -23,6 +24,7 @@ type Memory struct {
 }
 
 type kept struct {
+	before   *kept // this commit
 	version  string
 	job      lifecycle.Job
 	log      []events.Transition
@@ -110,11 +112,13 @@ func (m *Memory) Commit(_ context.Context, _ string, t events.Topic, from Snapsh
 		next.Input = from.Input
 		return next, Result{}, nil
 	}
+	before := *k
+	k.before, k.asked = &before, maps.Clone(k.asked)
 	version := rand.Text()
 	if c.Job.ID != "" {
 		k.version, k.job = version, c.Job
 	}
-	k.log = append(k.log, c.Transitions...)
+	k.log = append(k.log[:len(k.log):len(k.log)], c.Transitions...)
 	if in := c.Input; in != nil {
 		if in.Bytes != nil || in.Keep <= 0 {
 			k.input = slices.Clone(in.Bytes)
@@ -127,7 +131,7 @@ func (m *Memory) Commit(_ context.Context, _ string, t events.Topic, from Snapsh
 	if c.NewLedger {
 		k.ledger = nil
 	}
-	k.ledger = append(k.ledger, c.Lines...)
+	k.ledger = append(k.ledger[:len(k.ledger):len(k.ledger)], c.Lines...)
 	k.ledger = k.ledger[max(0, len(k.ledger)-maxLedger):]
 	if asked := c.Key + c.Report; asked != "" {
 		k.asked[from.want.asked()] = asked
@@ -155,6 +159,19 @@ func (m *Memory) Ledger(_ context.Context, t events.Topic) ([]string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.at(t).ledger), nil
+}
+
+// TakeBack loses the topic's last commit, as a fail-over to a replica that lags
+// behind does; false if there is none.
+func (m *Memory) TakeBack(t events.Topic) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k := m.at(t)
+	if k.before == nil {
+		return false
+	}
+	m.topics[t] = k.before
+	return true
 }
 
 // Log has a topic's transitions, oldest first.

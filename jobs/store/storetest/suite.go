@@ -3,6 +3,7 @@ package storetest
 
 import (
 	"context"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -70,7 +71,7 @@ func Suite(t *testing.T, open func(t *testing.T) Store) {
 		}
 		submitted := submit(t, s, "J1")
 		read, err := s.Read(t.Context(), topic, store.Want{Input: true, Key: "key J1"})
-		if err != nil || read.Job != submitted.Job || read.Last != submitted.Last || string(read.Input) != "input of J1" || read.InputBytes != 11 || read.Key == "" {
+		if err != nil || !reflect.DeepEqual(read.Job, submitted.Job) || read.Last != submitted.Last || string(read.Input) != "input of J1" || read.InputBytes != 11 || read.Key == "" {
 			t.Errorf("read %+v %v, committed %+v", read, err, submitted)
 		}
 		if other, _ := s.Read(t.Context(), topic, store.Want{Key: "another"}); other.Key != "" {
