@@ -72,7 +72,7 @@ func literals(text []byte) (all []string) {
 }
 
 func TestPricesFromAFile(t *testing.T) {
-	if p, err := pricesFrom(""); err != nil || p.Version() != model.PricesVersion() {
+	if p, err := pricesFrom(""); err != nil || p.Version() != model.ListPrices().Version() {
 		t.Errorf("without a file: %v", err)
 	}
 	file := filepath.Join(t.TempDir(), "prices.json")

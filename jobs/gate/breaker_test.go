@@ -114,28 +114,6 @@ func TestBreaker_I_91_AHungProbeDoesNotKeepItHalfOpen(t *testing.T) {
 	})
 }
 
-// A probe whose holder lives and renews, but never ends, is no better.
-func TestBreaker_I_91_ARenewedProbeEndsToo(t *testing.T) {
-	each(t, func(w *world) {
-		s := quick()
-		s.Probes, s.Lease, s.Longest = 1, 150*time.Millisecond, 300*time.Millisecond
-		g := w.gate(s)
-		w.pass(w.outage(g).OpenUntil.Sub(w.now()))
-		began := w.now()
-		p, err := w.mustGo(g, w.first()), error(nil)
-		for err == nil && w.now().Sub(began) < 5*time.Second {
-			w.pass(20 * time.Millisecond)
-			p, err = g.Renew(w.t.Context(), p)
-		}
-		if err != gate.ErrPermitLost {
-			w.t.Fatalf("renewing ended with %v, want ErrPermitLost", err)
-		}
-		if st := w.inspect(g); st.ProbesOut != 0 || st.Trips < 2 {
-			w.t.Errorf("the hung probe still counts: %+v", st)
-		}
-	})
-}
-
 func TestBreaker_WhatCounts(t *testing.T) {
 	bad := []retry.Kind{retry.Overloaded, retry.Unavailable, retry.Timeout, retry.Network, retry.StreamInterrupted}
 	for _, kind := range kinds() {

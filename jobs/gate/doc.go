@@ -35,11 +35,10 @@
 //
 // # Permits
 //
-// A permit is a member of a sorted set with the end of its lease as its score. A
-// holder that dies stops renewing and its place is free when the lease ends;
-// nobody can renew a permit beyond Settings.Longest. What ends without a report
-// is taken as sent: nothing of it comes back but the place, and a report that
-// comes later says nothing.
+// A permit is a member of a sorted set with the end of its lease as its score. The
+// place of a holder that dies is free when the lease ends, which is a little longer
+// than its call may take. What ends without a report is taken as sent: nothing of it
+// comes back but the place, and a report that comes later says nothing.
 //
 // First calls go before repeated ones: the latter leave the share FirstReserve
 // of the places free.
@@ -47,7 +46,7 @@
 // Ticket may be repeated with its token while the permit lives and gives the same
 // answer without taking anything twice, whatever has changed since (but for the
 // kill switch, which is asked before). Refusals took nothing, so they are decided
-// anew. Report and Renew may be repeated too: only the first report of a permit
+// anew. Report may be repeated too: only the first report of a permit
 // counts. A token that is asked again after its report is a new call, and paid
 // for anew.
 //

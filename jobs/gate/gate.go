@@ -38,7 +38,6 @@ func New(client redis.Scripter, s Settings) *Gate {
 	for verb, parts := range map[string][]string{
 		"ticket":   {"state", "budget", "ticket", "serve"},
 		"report":   {"state", "budget", "window", "report", "serve"},
-		"renew":    {"state", "renew", "serve"},
 		"pause":    {"state", "pause"},
 		"inspect":  {"state", "budget", "window", "inspect"},
 		"switch":   {"switch"},
@@ -79,7 +78,7 @@ type Ask struct {
 	First bool
 	// Manual is set for a job that a user's retry started.
 	Manual bool
-	// Lease is how long the permit lives without Renew; 0 is Settings.Lease.
+	// Lease is how long the permit lives; 0 is Settings.Lease.
 	Lease time.Duration
 }
 
@@ -133,19 +132,13 @@ type Answer struct {
 }
 
 // Permit is the right to make one call. It holds nothing that another process
-// could not write down: Dependency and ID are enough to report or renew.
+// could not write down: Dependency and ID are enough to report.
 type Permit struct {
 	Dependency string
 	ID         string
-	// Lease is what Renew asks for; 0 is Settings.Lease.
-	Lease time.Duration
 	// ExpiresAt is when the lease ends, Redis time.
 	ExpiresAt time.Time
 }
-
-// ErrPermitLost is Renew's answer when the permit's lease has ended. The place
-// may be somebody else's by now: end the call.
-var ErrPermitLost = errors.New("gate: the permit's lease has ended")
 
 // Ticket asks whether a call may be made, and takes what it needs. On an error
 // the call must not be made. The same Ask may be repeated when the answer was
@@ -169,7 +162,7 @@ func (g *Gate) Ticket(ctx context.Context, a Ask) (Answer, error) {
 	}
 	all := got.public()
 	if all.Verdict == Go {
-		all.Permit = Permit{Dependency: a.Dependency, ID: a.Token, Lease: lease, ExpiresAt: got.at}
+		all.Permit = Permit{Dependency: a.Dependency, ID: a.Token, ExpiresAt: got.at}
 	}
 	return all, nil
 }
@@ -189,26 +182,6 @@ func (g *Gate) Report(ctx context.Context, p Permit, r Result) error {
 		return fmt.Errorf("gate: report to %s: %w", p.Dependency, err)
 	}
 	return nil
-}
-
-// Renew prolongs the permit of a call that is still running and returns it with
-// its new end; ErrPermitLost when it is too late.
-func (g *Gate) Renew(ctx context.Context, p Permit) (Permit, error) {
-	if err := names(p.Dependency, p.ID); err != nil {
-		return p, err
-	}
-	if p.Lease <= 0 {
-		p.Lease = g.lease
-	}
-	got, err := g.ask(ctx, desk{p.Dependency, "renew"}, p.ID, p.Lease.Milliseconds())
-	if err != nil {
-		return p, fmt.Errorf("gate: renew at %s: %w", p.Dependency, err)
-	}
-	if got.word == "lost" {
-		return p, ErrPermitLost
-	}
-	p.ExpiresAt = got.at
-	return p, nil
 }
 
 // keys are a dependency's, all in one slot.

@@ -2,7 +2,6 @@ package gate_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"sync"
@@ -75,40 +74,6 @@ func TestPermit_ADeadHoldersPlaceReturns(t *testing.T) {
 		w.mustGo(g, long) // the same place as before
 		w.mustGo(g, w.first())
 		w.mustNot(g, w.first(), gate.Wait, gate.Overloaded)
-		if _, err := g.Renew(w.t.Context(), dead); !errors.Is(err, gate.ErrPermitLost) {
-			w.t.Errorf("renewing a dead permit: %v", err)
-		}
-	})
-}
-
-func TestPermit_RenewedByItsHolder(t *testing.T) {
-	each(t, func(w *world) {
-		s := gate.Defaults()
-		s.Lease, s.Longest = time.Second, 1500*time.Millisecond
-		g := w.gate(s)
-		p := w.mustGo(g, w.first())
-		began, ends := w.now(), p.ExpiresAt
-		for w.now().Sub(began) < 1200*time.Millisecond {
-			w.pass(50 * time.Millisecond)
-			next, err := g.Renew(w.t.Context(), gate.Permit{Dependency: p.Dependency, ID: p.ID}) // what another process knows
-			if err != nil {
-				w.t.Fatal(err)
-			}
-			if next.ExpiresAt.Before(p.ExpiresAt) {
-				w.t.Errorf("renewing moved the end back from %s to %s", p.ExpiresAt, next.ExpiresAt)
-			}
-			p = next
-		}
-		if st := w.inspect(g); st.InUse != 1 {
-			w.t.Errorf("%d permits, want the one that is renewed", st.InUse)
-		}
-		if most := ends.Add(500 * time.Millisecond); p.ExpiresAt.After(most) {
-			w.t.Errorf("ends %s, past its longest life %s", p.ExpiresAt, most)
-		}
-		w.report(g, p, gate.OK())
-		if _, err := g.Renew(w.t.Context(), p); !errors.Is(err, gate.ErrPermitLost) {
-			w.t.Errorf("renewing after the report: %v", err)
-		}
 	})
 }
 
@@ -144,7 +109,7 @@ func TestPermit_EveryVerbCanBeRepeated_Property(t *testing.T) {
 		property(t, func(r *rapid.T) {
 			round++
 			s := quick()
-			s.Concurrency, s.RetryBurst, s.Lease, s.Longest = 4, 6, 200*time.Millisecond, 500*time.Millisecond
+			s.Concurrency, s.RetryBurst, s.Lease = 4, 6, 200*time.Millisecond
 			g := w.gate(s)
 			once, often := fmt.Sprintf("acme/once-%d", round), fmt.Sprintf("acme/often-%d", round)
 			results := []gate.Result{gate.OK(), gate.NotSent(), gate.Failed(retry.RateLimited, 50*time.Millisecond)}
@@ -175,16 +140,6 @@ func TestPermit_EveryVerbCanBeRepeated_Property(t *testing.T) {
 				"first":  func(*rapid.T) { ask(w.first()) },
 				"again":  func(*rapid.T) { ask(w.again()) },
 				"manual": func(*rapid.T) { ask(w.manual()) },
-				"renew": func(r *rapid.T) {
-					if len(ids) == 0 {
-						r.SkipNow()
-					}
-					id := rapid.SampledFrom(ids).Draw(r, "permit")
-					both(func(dependency string) any {
-						p, err := g.Renew(w.t.Context(), gate.Permit{Dependency: dependency, ID: id})
-						return [2]any{p.ExpiresAt, err}
-					})
-				},
 				"time": func(r *rapid.T) {
 					w.pass(time.Duration(rapid.IntRange(1, 300).Draw(r, "ms")) * time.Millisecond)
 				},
@@ -247,9 +202,7 @@ func TestPermit_S4_17_S4_21_TheFleetStaysBelowItsConcurrency(t *testing.T) {
 						running, calls = running+1, calls+1
 						most = max(most, running)
 						mu.Unlock()
-						if _, err := g.Renew(w.t.Context(), got.Permit); err != nil { // takes a moment
-							w.t.Error(err)
-						}
+						w.inspect(g) // takes a moment
 						mu.Lock()
 						running--
 						mu.Unlock()
@@ -287,9 +240,6 @@ func TestGate_S4_19_WithoutRedisNobodyCalls(t *testing.T) {
 		}
 		if err := g.Report(ctx, p, gate.OK()); err == nil {
 			t.Errorf("%s: report: no error", what)
-		}
-		if _, err := g.Renew(ctx, p); err == nil || errors.Is(err, gate.ErrPermitLost) {
-			t.Errorf("%s: renew: got %v, want an error that does not say the permit is lost", what, err)
 		}
 		if _, err := g.Inspect(ctx, dep); err == nil {
 			t.Errorf("%s: inspect: no error", what)
@@ -335,9 +285,6 @@ func TestGate_OnACluster(t *testing.T) {
 	w := &world{t: t, client: func() redis.UniversalClient { return cluster }, redis: cluster}
 	g := w.gate(slow())
 	p := w.mustGo(g, w.again())
-	if _, err := g.Renew(t.Context(), p); err != nil {
-		t.Error(err)
-	}
 	w.report(g, p, gate.OK())
 	w.ok(g.Pause(t.Context(), dep, w.order(time.Hour)))
 	w.mustNot(g, w.first(), gate.Wait, gate.DependencyPaused)

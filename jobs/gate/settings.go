@@ -19,10 +19,9 @@ type Settings struct {
 	// FirstReserve is the share of the places that only first calls may take, 0
 	// to 0.9. Repeated calls always keep one place.
 	FirstReserve float64
-	// Lease is how long a permit lives without being renewed, where Ask names
-	// nothing else; renew at a third. Longest is how long it may live at all:
-	// longer than the longest call is allowed to take.
-	Lease, Longest time.Duration
+	// Lease is how long a permit lives, where Ask names nothing else: longer than
+	// the longest call is allowed to take.
+	Lease time.Duration
 
 	// RetryBurst is what the retry bucket holds at most: 1 to 10000.
 	RetryBurst int
@@ -68,7 +67,7 @@ const (
 // Defaults are the numbers of docs/retries.md.
 func Defaults() Settings {
 	return Settings{
-		Concurrency: 100, FirstReserve: 0.1, Lease: 15 * time.Second, Longest: 2 * time.Minute,
+		Concurrency: 100, FirstReserve: 0.1, Lease: 15 * time.Second,
 		RetryBurst: 100, RetryPerFirst: 0.2, RetryPerSecond: 1, ManualShare: 0.25,
 		Probes: 3, Window: 30 * time.Second, WindowCalls: 10, FailureRatio: 0.5,
 		OpenFor: 15 * time.Second, OpenMax: 2 * time.Minute, Growth: 0.25, Shrink: 0.75,
@@ -104,8 +103,6 @@ func (s Settings) Check() error {
 	whole("the concurrency", s.Concurrency, 1, 10000)
 	within("the first calls' reserve", s.FirstReserve, 0, 0.9)
 	lasts("the permit's lease", s.Lease, 10*time.Millisecond, 10*time.Minute)
-	lasts("the permit's longest life", s.Longest, 10*time.Millisecond, time.Hour)
-	refuse(s.Lease <= s.Longest, "the permit's lease of %s is longer than its longest life of %s", s.Lease, s.Longest)
 
 	whole("the retry budget's burst", s.RetryBurst, 1, 10000)
 	within("the retry budget per first call", s.RetryPerFirst, 0, 1)
@@ -139,7 +136,7 @@ func (s Settings) fill(script string) string {
 	number := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 	ms := func(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 	values := map[string]string{
-		"concurrency": strconv.Itoa(s.Concurrency), "first_reserve": number(s.FirstReserve), "longest": ms(s.Longest),
+		"concurrency": strconv.Itoa(s.Concurrency), "first_reserve": number(s.FirstReserve),
 		"retry_burst": strconv.Itoa(s.RetryBurst), "retry_per_first": number(s.RetryPerFirst),
 		"retry_per_second": number(s.RetryPerSecond),
 		"manual_burst":     number(s.ManualShare * float64(s.RetryBurst)), "manual_share": number(s.ManualShare),

@@ -348,18 +348,13 @@ func TestTurns_TheSetOfPermitsIsLost(t *testing.T) {
 	each(t, func(w *world) {
 		g := w.gate(gate.Defaults())
 		a, b := w.first(), w.first()
-		p := w.mustGo(g, a)
+		w.mustGo(g, a)
 		w.mustGo(g, b)
-		for verb, again := range map[string]func(){
-			"renew":  func() { _, _ = g.Renew(w.t.Context(), p) },
-			"ticket": func() { w.mustGo(g, b) },
-		} {
-			key := "tidings:{gate/" + dep + "}:permits"
-			w.redis.Del(w.t.Context(), key)
-			again()
-			if n, ttl := w.redis.ZCard(w.t.Context(), key).Val(), w.redis.PTTL(w.t.Context(), key).Val(); n != 1 || ttl <= 0 {
-				w.t.Errorf("after %s: %d members, gone in %s", verb, n, ttl)
-			}
+		key := "tidings:{gate/" + dep + "}:permits"
+		w.redis.Del(w.t.Context(), key)
+		w.mustGo(g, b)
+		if n, ttl := w.redis.ZCard(w.t.Context(), key).Val(), w.redis.PTTL(w.t.Context(), key).Val(); n != 1 || ttl <= 0 {
+			w.t.Errorf("%d members, gone in %s", n, ttl)
 		}
 	})
 }
@@ -380,7 +375,7 @@ func TestTurns_TogetherAsAlone_Property(t *testing.T) {
 			results := []gate.Result{gate.OK(), gate.OK(), gate.NotSent(), gate.Failed(retry.Overloaded, 0),
 				gate.Failed(retry.RateLimited, 2*time.Second), gate.Failed(retry.Auth, 0)}
 			for round := range rapid.IntRange(1, 12).Draw(r, "rounds") {
-				verb := rapid.SampledFrom([]string{"ticket", "ticket", "report", "renew", "pass"}).Draw(r, "verb")
+				verb := rapid.SampledFrom([]string{"ticket", "ticket", "report", "pass"}).Draw(r, "verb")
 				if verb == "pass" {
 					w.pass(time.Duration(rapid.IntRange(1, 20).Draw(r, "seconds")) * time.Second)
 					continue
@@ -397,20 +392,15 @@ func TestTurns_TogetherAsAlone_Property(t *testing.T) {
 					ask := gate.Ask{Workload: "summary", JobID: "job", Token: token, First: rapid.Bool().Draw(r, "first"), Manual: rapid.Bool().Draw(r, "manual")}
 					result := rapid.SampledFrom(results).Draw(r, "result")
 					for way, g := range [2]*gate.Gate{together, alone} {
-						p := gate.Permit{Dependency: names[way], ID: token, Lease: 10 * time.Second}
+						p := gate.Permit{Dependency: names[way], ID: token}
 						a := ask
 						a.Dependency = names[way]
 						asks[way] = append(asks[way], func() string {
-							switch verb {
-							case "ticket":
-								got := w.ticket(g, a)
-								return fmt.Sprint(got.Verdict, got.Reason, got.Until, got.In, got.Permit.ExpiresAt)
-							case "report":
+							if verb == "report" {
 								return fmt.Sprint(g.Report(w.t.Context(), p, result))
-							default:
-								p, err := g.Renew(w.t.Context(), p)
-								return fmt.Sprint(p.ExpiresAt, err)
 							}
+							got := w.ticket(g, a)
+							return fmt.Sprint(got.Verdict, got.Reason, got.Until, got.In, got.Permit.ExpiresAt)
 						})
 					}
 					out = append(out, token)

@@ -111,12 +111,6 @@ func (p *Prices) of(dependency string) []price {
 	return rows
 }
 
-// PricesVersion is ListPrices' Version.
-func PricesVersion() string { return ListPrices().Version() }
-
-// Cost is ListPrices' Cost.
-func Cost(dependency string, u Usage) *float64 { return ListPrices().Cost(dependency, u) }
-
 func costAt(rows []price, u Usage) *float64 {
 	if len(rows) == 0 {
 		return nil

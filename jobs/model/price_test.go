@@ -44,7 +44,7 @@ func TestS3_27_Cost(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := model.Cost(tt.dependency, tt.usage)
+			got := model.ListPrices().Cost(tt.dependency, tt.usage)
 			switch {
 			case tt.want < 0:
 				if got != nil {
@@ -65,7 +65,7 @@ func withOutput(u model.Usage, n int64) model.Usage {
 }
 
 func TestPricesVersion(t *testing.T) {
-	if v := model.PricesVersion(); !regexp.MustCompile(`^20\d\d-\d\d-\d\d$`).MatchString(v) {
+	if v := model.ListPrices().Version(); !regexp.MustCompile(`^20\d\d-\d\d-\d\d$`).MatchString(v) {
 		t.Errorf("version is %q, want a day", v)
 	}
 }

@@ -1,7 +1,6 @@
 package retry
 
 import (
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -18,22 +17,6 @@ type Row struct {
 	Kind Kind
 	// InCall and Queued say which layers repeat it. Both false means final.
 	InCall, Queued bool
-}
-
-// Match names what the row matches, as the documentation writes it: "429",
-// "405 to 499", "text: overloaded" or "500, text: overloaded".
-func (r Row) Match() string {
-	match := strconv.Itoa(r.First)
-	switch {
-	case r.First == 0:
-		return "text: " + r.Text
-	case r.First != r.Last:
-		match = fmt.Sprintf("%d to %d", r.First, r.Last)
-	}
-	if r.Text != "" {
-		match += ", text: " + r.Text
-	}
-	return match
 }
 
 // Table is the whole classification in the order in which it is read; the first

@@ -1,4 +1,4 @@
--- Comes after ticket, report or renew: does what some callers ask for, one after
+-- Comes after ticket or report: does what some callers ask for, one after
 -- the other in their order, as if each had come alone, and reads and writes the
 -- state once for all of them.
 --

@@ -42,7 +42,7 @@ local function turn(permit, kind, lease, spread, workload, job)
     put(kind, st[kind] - 1)
   end
 
-  till = now + math.min(tonumber(lease), cfg.longest)
+  till = now + tonumber(lease)
   grant(permit, till, table.concat({written(st.gen), kind, written(now), workload, job}, ' '))
   if st.breaker == 'half_open' then put('out', st.out + 1) end
   return 'go', till, ''

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -30,12 +31,28 @@ func ends(r provider.TypeRow) bool {
 	return slices.Contains(provider.Endings(), r) || r.Type == "no_answer" || r.Type == "no_output"
 }
 
+// match names what a row matches: "429", "405 to 499", "text: overloaded" or "500,
+// text: overloaded".
+func match(r retry.Row) string {
+	match := strconv.Itoa(r.First)
+	switch {
+	case r.First == 0:
+		return "text: " + r.Text
+	case r.First != r.Last:
+		match = fmt.Sprintf("%d to %d", r.First, r.Last)
+	}
+	if r.Text != "" {
+		match += ", text: " + r.Text
+	}
+	return match
+}
+
 // errorTables are the tables of docs/errors.md as the code has them.
 func errorTables() string {
 	var b strings.Builder
 	b.WriteString("| status or words | reason | repeated |\n| --- | --- | --- |\n")
 	for _, r := range retry.Table() {
-		fmt.Fprintf(&b, "| %s | `%s` | %s |\n", r.Match(), r.Kind, repeated(r.InCall, r.Queued))
+		fmt.Fprintf(&b, "| %s | `%s` | %s |\n", match(r), r.Kind, repeated(r.InCall, r.Queued))
 	}
 	b.WriteString("\n| provider | type | reason | repeated |\n| --- | --- | --- | --- |\n")
 	for _, r := range append(provider.ErrorTypes(), provider.Endings()...) {
