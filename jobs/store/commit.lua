@@ -22,7 +22,7 @@ for i = 1, tonumber(ARGV[11]) do
   transitions[i] = {seq = seq, copy = copy, fields = {list(tonumber(n))}}
 end
 -- Redis takes nothing back of a script that fails midway: what could fail is looked at before the first write.
-local needs = {HSET = 'hash', RPUSH = 'list', LTRIM = 'list'}
+local needs, checked = {HSET = 'hash', RPUSH = 'list'}, {}
 while at <= #ARGV do
   local command, key, n = list(3)
   key = KEYS[tonumber(key)]
@@ -31,23 +31,25 @@ while at <= #ARGV do
   else
     writes[#writes + 1] = {command, list(tonumber(n))}
   end
-  local kind = needs[command] and redis.call('TYPE', key).ok
-  if kind and kind ~= 'none' and kind ~= needs[command] then
-    return redis.error_reply('WRONGTYPE ' .. key .. ' is a ' .. kind .. ', delete it')
+  if needs[command] and not checked[key] then
+    local kind = redis.call('TYPE', key).ok
+    if kind ~= 'none' and kind ~= needs[command] then
+      return redis.error_reply('WRONGTYPE ' .. key .. ' is a ' .. kind .. ', delete it')
+    end
+    checked[key] = true
   end
 end
 
 for _, t in ipairs(transitions) do
   redis.call('XADD', KEYS[2], 'MAXLEN', '=', ARGV[10], t.seq .. '-0', unpack(t.fields))
 end
-if ARGV[8] ~= '' then
-  redis.call('HSET', KEYS[1], 'version', ARGV[4], 'job', ARGV[8])
-  redis.call('PEXPIRE', KEYS[1], ARGV[7])
-end
 if #transitions > 0 then
-  redis.call('HSET', KEYS[1], 'last', transitions[#transitions].copy)
+  redis.call('HSET', KEYS[1], 'version', ARGV[4], 'job', ARGV[8], 'last', transitions[#transitions].copy)
   redis.call('PEXPIRE', KEYS[2], ARGV[7])
+elseif ARGV[8] ~= '' then
+  redis.call('HSET', KEYS[1], 'version', ARGV[4], 'job', ARGV[8])
 end
+redis.call('PEXPIRE', KEYS[1], ARGV[7])
 for _, write in ipairs(writes) do redis.call(unpack(write)) end
 for _, t in ipairs(transitions) do redis.call('PUBLISH', ARGV[9], t.copy) end
 return now
