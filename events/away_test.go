@@ -91,7 +91,7 @@ func TestUnconfirmedSubscriptionFails(t *testing.T) {
 	})
 }
 
-func TestProbe_I14(t *testing.T) {
+func TestProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var deaf atomic.Bool
 		log := eventstest.NewMemory(eventstest.MemoryOptions{Fate: func(events.Topic, events.Transition) eventstest.Fate {

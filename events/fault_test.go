@@ -88,7 +88,7 @@ func (w *watchful) pass() {
 	}
 }
 
-func TestLostFinalCopyIsFoundByTheHeads_I03(t *testing.T) {
+func TestLostFinalCopyIsFoundByTheHeads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var observed counts
 		log := eventstest.NewMemory(eventstest.MemoryOptions{Fate: func(_ events.Topic, x events.Transition) eventstest.Fate {
@@ -238,7 +238,7 @@ func TestLateCopiesChangeNothing(t *testing.T) {
 	})
 }
 
-func TestBlockedReaderDelaysNobody_I04(t *testing.T) {
+func TestBlockedReaderDelaysNobody(t *testing.T) {
 	for _, c := range []struct {
 		events int
 		reset  bool // more than the log keeps
@@ -313,7 +313,7 @@ func statusAfter(n int) events.Status {
 	return events.Retrying
 }
 
-func TestResubscriptionIsComparedInOneQuestion_I05(t *testing.T) {
+func TestResubscriptionIsComparedInOneQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var observed counts
 		var deaf atomic.Bool

@@ -14,7 +14,7 @@ import (
 
 // The job completes while the subscription is not confirmed yet: no copy will
 // ever arrive, so the log must not have been read before.
-func TestCompletedBeforeTheConfirmation_I01_I02(t *testing.T) {
+func TestCompletedBeforeTheConfirmation(t *testing.T) {
 	for _, resume := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			memory := eventstest.NewMemory(eventstest.MemoryOptions{})
@@ -44,7 +44,7 @@ func TestCompletedBeforeTheConfirmation_I01_I02(t *testing.T) {
 }
 
 // The job completes after the log was read and before Subscribe has returned.
-func TestCompletedWithinTheFirstRead_I01(t *testing.T) {
+func TestCompletedWithinTheFirstRead(t *testing.T) {
 	for _, resume := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			var observed counts
@@ -71,7 +71,7 @@ func TestCompletedWithinTheFirstRead_I01(t *testing.T) {
 }
 
 // More copies than a buffer holds arrive within the first read.
-func TestFloodWithinTheFirstRead_I01(t *testing.T) {
+func TestFloodWithinTheFirstRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := eventstest.NewMemory(eventstest.MemoryOptions{})
 		log := &watchful{Log: memory}
@@ -96,7 +96,7 @@ func TestFloodWithinTheFirstRead_I01(t *testing.T) {
 
 // The connection is lost and back within the first read; the copy in between
 // is gone and the comparison came too early for this reader.
-func TestReconnectWithinTheFirstRead_I01(t *testing.T) {
+func TestReconnectWithinTheFirstRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lost atomic.Bool
 		memory := eventstest.NewMemory(eventstest.MemoryOptions{Fate: func(events.Topic, events.Transition) eventstest.Fate {

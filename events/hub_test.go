@@ -63,7 +63,7 @@ func TestResumeReplaysWhatWasMissed(t *testing.T) {
 	})
 }
 
-func TestUnknownCursorGetsTheCurrentStateReset_I20(t *testing.T) {
+func TestUnknownCursorGetsTheCurrentStateReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := eventstest.NewMemory(eventstest.MemoryOptions{})
 		hub := run(t, log, events.HubOptions{})

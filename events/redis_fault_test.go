@@ -38,7 +38,7 @@ func newSite(t *testing.T) site {
 	return site{server, proxy, events.NewRedisLog(far, week), events.NewRedisLog(near, week), near}
 }
 
-func TestDelayedConfirmationOfRedis_I02(t *testing.T) {
+func TestDelayedConfirmationOfRedis(t *testing.T) {
 	at := newSite(t)
 	at.proxy.Delay("subscribe\r\n", 200*time.Millisecond)
 	log := &watchful{Log: at.far}
@@ -76,7 +76,7 @@ func noMore(t *testing.T, s reader) {
 	}
 }
 
-func TestPubSubKilledWhileTheLastIsPublished_I03(t *testing.T) {
+func TestPubSubKilledWhileTheLastIsPublished(t *testing.T) {
 	at := newSite(t)
 	var observed counts
 	hub := run(t, at.far, events.HubOptions{Observer: observed.observer()})
@@ -98,7 +98,7 @@ func TestPubSubKilledWhileTheLastIsPublished_I03(t *testing.T) {
 	observed.want(t, events.CauseResubscribed, 1)
 }
 
-func TestRedisRestartsUnderOpenStreams_I05(t *testing.T) {
+func TestRedisRestartsUnderOpenStreams(t *testing.T) {
 	at := newSite(t)
 	var observed counts
 	hub := run(t, at.far, events.HubOptions{Observer: observed.observer()})
@@ -201,7 +201,7 @@ func TestRedisAway(t *testing.T) {
 
 // The live connection is there and carries nothing: no error ever comes, so
 // only asking for a sign of life finds out.
-func TestSilentConnectionIsReplaced_I14(t *testing.T) {
+func TestSilentConnectionIsReplaced(t *testing.T) {
 	t.Parallel()
 	at := newSite(t)
 	at.far.SetHealth(50*time.Millisecond, 700*time.Millisecond)
@@ -289,7 +289,7 @@ func readToTheEnd(t *testing.T, hub *events.Hub, topic events.Topic) {
 	}
 }
 
-func TestNothingIsLeftBehind_I10(t *testing.T) {
+func TestNothingIsLeftBehind(t *testing.T) {
 	at := newSite(t)
 	hub := run(t, at.near, events.HubOptions{})
 	if err := hub.Probe(t.Context()); err != nil {

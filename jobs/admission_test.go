@@ -34,9 +34,9 @@ func (b *bench) gone(owner, workload, job string, worked time.Duration) {
 	}
 }
 
-// TestS4_21_AnOwnersJobsAreBounded: in one step with the admission, so 40 at once
+// TestAnOwnersJobsAreBounded: in one step with the admission, so 40 at once
 // do not overshoot; repeats count once; others have their own.
-func TestS4_21_AnOwnersJobsAreBounded(t *testing.T) {
+func TestAnOwnersJobsAreBounded(t *testing.T) {
 	three := Limits{OpenJobs: 100, InputBytes: 1 << 20, Owner: OwnerLimits{Jobs: 3}}
 	onBoth(t, func(b *bench) {
 		var wg sync.WaitGroup
@@ -103,9 +103,9 @@ func TestAJobFromBeforeJobsWereCounted(t *testing.T) {
 	})
 }
 
-// TestS4_01_WhatCannotBeDoneInTimeIsRefused: by open jobs x mean / slots + mean,
+// TestWhatCannotBeDoneInTimeIsRefused: by open jobs x mean / slots + mean,
 // and never when one of the three is not known.
-func TestS4_01_WhatCannotBeDoneInTimeIsRefused(t *testing.T) {
+func TestWhatCannotBeDoneInTimeIsRefused(t *testing.T) {
 	l := Limits{OpenJobs: 1000, InputBytes: 1 << 20}
 	const within = time.Minute
 	onBoth(t, func(b *bench) {
@@ -193,9 +193,9 @@ func TestAProcessThatSaysNothingOffersNothing(t *testing.T) {
 	})
 }
 
-// TestS4_22_ARefusedSubmitLeavesNothing: each refusal has its code, its time and
+// TestARefusedSubmitLeavesNothing: each refusal has its code, its time and
 // its label, changes no key, and a job that is known is answered all the same.
-func TestS4_22_ARefusedSubmitLeavesNothing(t *testing.T) {
+func TestARefusedSubmitLeavesNothing(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		counts := prometheus.NewRegistry()
 		s := b.service()
@@ -265,9 +265,9 @@ func TestS4_22_ARefusedSubmitLeavesNothing(t *testing.T) {
 	})
 }
 
-// TestS4_22_ATapNeedsNoRoomForWhatIsKeptAlready: when the inputs of failed jobs have
+// TestATapNeedsNoRoomForWhatIsKeptAlready: when the inputs of failed jobs have
 // filled their room, as in an outage, each of them may still be tried again.
-func TestS4_22_ATapNeedsNoRoomForWhatIsKeptAlready(t *testing.T) {
+func TestATapNeedsNoRoomForWhatIsKeptAlready(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		s := b.service()
 		first, err := s.Submit(b.Context(), Submit{Topic: b.topic, Input: Input{Text: "some text"}})

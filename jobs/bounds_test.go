@@ -20,9 +20,9 @@ const (
 	operatorBound = 15 * time.Second
 )
 
-// TestI45_ACrashIsToldWithin30Seconds: the worker is killed in the middle of a
+// TestACrashIsToldWithin30Seconds: the worker is killed in the middle of a
 // call, at any time between two renewals of its lease and two checks.
-func TestI45_ACrashIsToldWithin30Seconds(t *testing.T) {
+func TestACrashIsToldWithin30Seconds(t *testing.T) {
 	var worst time.Duration
 	for start := time.Duration(0); start < 10*time.Second; start += 3300 * time.Millisecond {
 		for phase := 200 * time.Millisecond; phase < 6*time.Second; phase += 900 * time.Millisecond {
@@ -56,9 +56,9 @@ func TestI45_ACrashIsToldWithin30Seconds(t *testing.T) {
 	}
 }
 
-// TestI45_AfterACrash: the time that is told is kept, calls and attempts go on
+// TestAfterACrash: the time that is told is kept, calls and attempts go on
 // counting, and what the dead worker left in the queue is nobody's.
-func TestI45_AfterACrash(t *testing.T) {
+func TestAfterACrash(t *testing.T) {
 	m := modeltest.NewScripted(modeltest.Hang())
 	inHouse(t, m, nil, func(t *testing.T, h *house) {
 		first, second := h.member("first"), h.member("second")
@@ -99,8 +99,8 @@ func (h *house) task(run int) jobs.Task {
 	return jobs.Task{Topic: h.topic, JobID: h.last().JobID, Run: run, Queue: "summary"}
 }
 
-// TestI58_AnOperatorsClickIsToldWithin15Seconds, whenever it comes.
-func TestI58_AnOperatorsClickIsToldWithin15Seconds(t *testing.T) {
+// TestAnOperatorsClickIsToldWithin15Seconds, whenever it comes.
+func TestAnOperatorsClickIsToldWithin15Seconds(t *testing.T) {
 	ctx := context.Background()
 	do := map[string]func(h *house){
 		"delete":  func(h *house) { _ = h.queue.Delete(ctx, h.task(1)) },
@@ -160,8 +160,8 @@ func TestI58_AnOperatorsClickIsToldWithin15Seconds(t *testing.T) {
 	}
 }
 
-// TestI51_ALongCallIsNotRescued: it outlives many leases and checks.
-func TestI51_ALongCallIsNotRescued(t *testing.T) {
+// TestALongCallIsNotRescued: it outlives many leases and checks.
+func TestALongCallIsNotRescued(t *testing.T) {
 	m := modeltest.NewScripted(good().After(55 * time.Second))
 	inHouse(t, m, nil, func(t *testing.T, h *house) {
 		h.topic = events.NewTopic("", "abc-123", "guidance") // may take a minute a call
@@ -180,9 +180,9 @@ func TestI51_ALongCallIsNotRescued(t *testing.T) {
 	})
 }
 
-// TestI46_ACrashCountsAsAnAttempt: and as nothing else, whatever the queue's own
+// TestACrashCountsAsAnAttempt: and as nothing else, whatever the queue's own
 // counter says; the last one ends the job.
-func TestI46_ACrashCountsAsAnAttempt(t *testing.T) {
+func TestACrashCountsAsAnAttempt(t *testing.T) {
 	m := modeltest.NewScripted(modeltest.Hang())
 	inHouse(t, m, nil, func(t *testing.T, h *house) {
 		healer := h.member("healer")

@@ -31,9 +31,9 @@ func (h *house) spent() float64 {
 	return float64(record.Spent) / 1e9
 }
 
-// TestS4_22_AJobsCostIsBounded: before each call the most that it may cost has to
+// TestAJobsCostIsBounded: before each call the most that it may cost has to
 // fit into what is left; what it has cost then takes that one's place.
-func TestS4_22_AJobsCostIsBounded(t *testing.T) {
+func TestAJobsCostIsBounded(t *testing.T) {
 	usd := func(c float64) func(*retry.Settings) { return func(s *retry.Settings) { s.Cost = c } }
 	paid := modeltest.Timeout().Using(1000, 4000) // 0.401 USD
 	for _, tt := range []struct {
@@ -90,10 +90,10 @@ func TestS4_22_AJobsCostIsBounded(t *testing.T) {
 	}
 }
 
-// TestS4_75_WhatNobodyKnowsCountsInFull: a call whose cost the provider does not
+// TestWhatNobodyKnowsCountsInFull: a call whose cost the provider does not
 // tell may have cost what it may cost at most; a model without a price is not
 // bounded.
-func TestS4_75_WhatNobodyKnowsCountsInFull(t *testing.T) {
+func TestWhatNobodyKnowsCountsInFull(t *testing.T) {
 	for _, priced := range []bool{true, false} {
 		m := modeltest.NewScripted(modeltest.Timeout())
 		inHouse(t, m, func(s *retry.Settings) { s.Cost = 1.5 }, func(t *testing.T, h *house) {
@@ -115,9 +115,9 @@ func TestS4_75_WhatNobodyKnowsCountsInFull(t *testing.T) {
 	}
 }
 
-// TestS4_13_ACrashForgetsNoCost: the worker dies in its call, and the next one
+// TestACrashForgetsNoCost: the worker dies in its call, and the next one
 // finds what that may have cost.
-func TestS4_13_ACrashForgetsNoCost(t *testing.T) {
+func TestACrashForgetsNoCost(t *testing.T) {
 	m := modeltest.NewScripted(modeltest.Hang())
 	inHouse(t, m, func(s *retry.Settings) { s.Cost = 0.7 }, func(t *testing.T, h *house) {
 		doomed := h.member("doomed")

@@ -75,12 +75,12 @@ func lives() []life {
 	}}
 }
 
-// TestS4_12_ACrashBetweenAnyTwoSteps kills the process after each of its steps;
+// TestACrashBetweenAnyTwoSteps kills the process after each of its steps;
 // the slow run does it again where it dies only when it tries the next one, having
 // done what comes in between (a call, say). Another process goes on from what
 // is stored: one chain lives, nothing is forgotten, nothing counted twice, and
 // the client hears within the bound.
-func TestS4_12_ACrashBetweenAnyTwoSteps(t *testing.T) {
+func TestACrashBetweenAnyTwoSteps(t *testing.T) {
 	for _, l := range lives() {
 		t.Run(l.name, func(t *testing.T) {
 			t.Parallel()

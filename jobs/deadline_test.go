@@ -19,10 +19,10 @@ import (
 	"github.com/tidings/tidings/jobs/model/modeltest"
 )
 
-// TestS4_01_S4_02_S4_06_OneDeadlineFromAcceptance: wherever the time goes, the job
+// TestOneDeadlineFromAcceptance: wherever the time goes, the job
 // ends by what was told when it was accepted, and a call never gets what saving
 // needs.
-func TestS4_01_S4_02_S4_06_OneDeadlineFromAcceptance(t *testing.T) {
+func TestOneDeadlineFromAcceptance(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		nobody  time.Duration // works for so long
@@ -105,9 +105,9 @@ func (l *limits) Generate(ctx context.Context, r model.Request) (model.Response,
 	return l.Provider.Generate(ctx, r)
 }
 
-// TestS4_03_TheLimitOfACallIsMonotonic: Go's times carry a reading of the
+// TestTheLimitOfACallIsMonotonic: Go's times carry a reading of the
 // monotonic clock ("m=") unless something has made them anew from a date.
-func TestS4_03_TheLimitOfACallIsMonotonic(t *testing.T) {
+func TestTheLimitOfACallIsMonotonic(t *testing.T) {
 	t.Parallel()
 	seen := &limits{Provider: modeltest.NewScripted(good())}
 	l := newLine(t, seen)
@@ -129,9 +129,9 @@ func TestS4_03_TheLimitOfACallIsMonotonic(t *testing.T) {
 	}
 }
 
-// TestS4_04_ProcessesNeedNotAgreeOnTheTime: what passes between them is a time of
+// TestProcessesNeedNotAgreeOnTheTime: what passes between them is a time of
 // Redis, and what is left of it is told with the claim.
-func TestS4_04_ProcessesNeedNotAgreeOnTheTime(t *testing.T) {
+func TestProcessesNeedNotAgreeOnTheTime(t *testing.T) {
 	for _, off := range []time.Duration{-3 * time.Hour, 0, 3 * time.Hour} {
 		m := modeltest.NewScripted(good())
 		inHouse(t, m, nil, func(t *testing.T, h *house) {
@@ -150,9 +150,9 @@ func TestS4_04_ProcessesNeedNotAgreeOnTheTime(t *testing.T) {
 	}
 }
 
-// TestS4_05_S4_12_S4_13_ARestartMovesNothing: who and what it is and until when
+// TestARestartMovesNothing: who and what it is and until when
 // stand in the record before the first call, and no worker's death moves them.
-func TestS4_05_S4_12_S4_13_ARestartMovesNothing(t *testing.T) {
+func TestARestartMovesNothing(t *testing.T) {
 	m := modeltest.NewScripted(modeltest.Hang())
 	inHouse(t, m, nil, func(t *testing.T, h *house) {
 		defer h.member("healer").rescue()()
@@ -188,11 +188,11 @@ func TestS4_05_S4_12_S4_13_ARestartMovesNothing(t *testing.T) {
 	})
 }
 
-// TestS4_31_AnotherModelIsAnotherAttempt: a job that goes on with another model,
+// TestAnotherModelIsAnotherAttempt: a job that goes on with another model,
 // as when a process with another setting takes it, counts on. The gate in front of
 // the other one gives a repeated call for it, the metrics and the ledger say who
 // was asked, and what it says has to fit as well.
-func TestS4_31_AnotherModelIsAnotherAttempt(t *testing.T) {
+func TestAnotherModelIsAnotherAttempt(t *testing.T) {
 	for name, c := range map[string]struct {
 		says    modeltest.Step
 		outcome events.Outcome

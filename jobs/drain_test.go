@@ -85,9 +85,9 @@ func TestDrainBetweenTwoCalls(t *testing.T) {
 	l.calls(2)
 }
 
-// TestS4_43_DrainShortensNoWait: what the provider asked to wait before the next
+// TestDrainShortensNoWait: what the provider asked to wait before the next
 // call holds for the process that goes on as well.
-func TestS4_43_DrainShortensNoWait(t *testing.T) {
+func TestDrainShortensNoWait(t *testing.T) {
 	t.Parallel()
 	asks := modeltest.Fail(&model.Error{Kind: retry.Unavailable, Status: 503, RetryAfter: 20 * time.Second})
 	for name, wait := range map[string]events.Status{"before the wait": events.Processing, "within the wait": events.Retrying} {

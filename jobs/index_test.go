@@ -70,9 +70,9 @@ func TestAFailedJobsInputMakesWay(t *testing.T) {
 	l.tidy(0)
 }
 
-// TestS4_35_AStoredDocumentCounts: Redis has kept a job's document and lost its
+// TestAStoredDocumentCounts: Redis has kept a job's document and lost its
 // end. The document is the confirmed result: it is told, and not paid for again.
-func TestS4_35_AStoredDocumentCounts(t *testing.T) {
+func TestAStoredDocumentCounts(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	t.Run("when its worker is lost", func(t *testing.T) {
@@ -102,9 +102,9 @@ func TestS4_35_AStoredDocumentCounts(t *testing.T) {
 	})
 }
 
-// TestS4_47_AKeyOutlivesTheReplayHorizon: a job can be delayed for as long as its
+// TestAKeyOutlivesTheReplayHorizon: a job can be delayed for as long as its
 // deadline, and a caller may then still ask what became of its request.
-func TestS4_47_AKeyOutlivesTheReplayHorizon(t *testing.T) {
+func TestAKeyOutlivesTheReplayHorizon(t *testing.T) {
 	m := modeltest.NewScripted(modeltest.Timeout())
 	inHouse(t, m, nil, func(t *testing.T, h *house) {
 		h.start()

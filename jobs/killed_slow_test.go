@@ -11,10 +11,10 @@ import (
 	"github.com/tidings/tidings/jobs/model/modeltest"
 )
 
-// TestI45_AsynqsOwnRecovery waits for what the fast tests hurry along: Asynq
+// TestAsynqsOwnRecovery waits for what the fast tests hurry along: Asynq
 // finds the killed worker's task after a minute or two, when the job has long
 // been done by another run. It is dropped.
-func TestI45_AsynqsOwnRecovery(t *testing.T) {
+func TestAsynqsOwnRecovery(t *testing.T) {
 	t.Parallel()
 	l := newLine(t, modeltest.NewScripted(good()))
 	p := l.process(nil)

@@ -126,9 +126,9 @@ func (c *child) wait() string {
 	return b.String()
 }
 
-// TestI45_Kill9: a real process, killed in the middle of a call. Asynq still has
+// TestKill9: a real process, killed in the middle of a call. Asynq still has
 // its task active; when it brings it back at last, it is dropped.
-func TestI45_Kill9(t *testing.T) {
+func TestKill9(t *testing.T) {
 	t.Parallel()
 	l := newLine(t, modeltest.NewScripted(good()))
 	p := l.process(nil)
@@ -157,9 +157,9 @@ func TestI45_Kill9(t *testing.T) {
 	}
 }
 
-// TestI48_AFrozenProcess: the same with SIGSTOP, and the process goes on while
+// TestAFrozenProcess: the same with SIGSTOP, and the process goes on while
 // its replacement is at work.
-func TestI48_AFrozenProcess(t *testing.T) {
+func TestAFrozenProcess(t *testing.T) {
 	t.Parallel()
 	m := newGated(false)
 	l := newLine(t, m)

@@ -31,9 +31,9 @@ func (p *process) title() string {
 	return title
 }
 
-// TestI48_I49_AFrozenWorkerThaws: past its lease, after it was replaced. Nothing
+// TestI49_AFrozenWorkerThaws: past its lease, after it was replaced. Nothing
 // from its attempt is stored or seen, whether its answer comes first or not.
-func TestI48_I49_AFrozenWorkerThaws(t *testing.T) {
+func TestI49_AFrozenWorkerThaws(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name    string
@@ -76,9 +76,9 @@ func TestI48_I49_AFrozenWorkerThaws(t *testing.T) {
 	}
 }
 
-// TestI23_I59_S4_52_CancelledWhileTheCallIsInFlight: the end is told at once, also when
+// TestI59_CancelledWhileTheCallIsInFlight: the end is told at once, also when
 // the provider does not notice, and a late result is discarded.
-func TestI23_I59_S4_52_CancelledWhileTheCallIsInFlight(t *testing.T) {
+func TestI59_CancelledWhileTheCallIsInFlight(t *testing.T) {
 	t.Parallel()
 	m := newGated(true)
 	l := newLine(t, m)
@@ -144,9 +144,9 @@ func TestReplacedWhileTheCallIsInFlight(t *testing.T) {
 	l.calls(2)
 }
 
-// TestI59_ACancelReachesTheCall: at once through the channel, and through the
+// TestACancelReachesTheCall: at once through the channel, and through the
 // renewal of the lease when that message is lost.
-func TestI59_ACancelReachesTheCall(t *testing.T) {
+func TestACancelReachesTheCall(t *testing.T) {
 	t.Parallel()
 	for _, hears := range []bool{true, false} {
 		name := "by the message"

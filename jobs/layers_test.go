@@ -54,7 +54,7 @@ func waits(all []events.Transition) []time.Duration {
 	return out
 }
 
-func TestS1_10_BothLayersGiveUp(t *testing.T) {
+func TestBothLayersGiveUp(t *testing.T) {
 	for _, tc := range []struct {
 		name            string
 		calls, attempts int
@@ -105,7 +105,7 @@ func TestS1_10_BothLayersGiveUp(t *testing.T) {
 	}
 }
 
-func TestS1_07_FailsOnceInTheCallThenCompletes(t *testing.T) {
+func TestFailsOnceInTheCallThenCompletes(t *testing.T) {
 	m := modeltest.NewScripted(modeltest.Status(503), good())
 	inHouse(t, m, nil, func(t *testing.T, h *house) {
 		h.start()

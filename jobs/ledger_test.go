@@ -70,9 +70,9 @@ func TestATapIsToldThatTheProviderAskedForTheWait(t *testing.T) {
 	})
 }
 
-// TestS4_43_ATapDoesNotShortenAProvidersWait, while the job waits for it in the
+// TestATapDoesNotShortenAProvidersWait, while the job waits for it in the
 // queue.
-func TestS4_43_ATapDoesNotShortenAProvidersWait(t *testing.T) {
+func TestATapDoesNotShortenAProvidersWait(t *testing.T) {
 	inHouse(t, modeltest.NewScripted(modeltest.RateLimited(100*time.Second), good()), nil, func(t *testing.T, h *house) {
 		h.start()
 		h.submit("some text to work on")
@@ -89,9 +89,9 @@ func TestS4_43_ATapDoesNotShortenAProvidersWait(t *testing.T) {
 	})
 }
 
-// TestS4_43_AHintOutlivesTheLastAttempt: what the provider asks for holds for a tap as
+// TestAHintOutlivesTheLastAttempt: what the provider asks for holds for a tap as
 // well when nothing else is left of the job, whatever has ended it.
-func TestS4_43_AHintOutlivesTheLastAttempt(t *testing.T) {
+func TestAHintOutlivesTheLastAttempt(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind   retry.Kind
 		change func(*retry.Settings)

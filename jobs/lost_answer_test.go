@@ -24,10 +24,10 @@ func (l *line) lossy() (*process, *jobstest.Proxy) {
 // enqueueing marks Asynq's enqueue and schedule of a task.
 const enqueueing = "tidings:attempt"
 
-// TestS4_55_AnAnswerLostAfterTheCommit loses the answer to each verb of a job's
+// TestAnAnswerLostAfterTheCommit loses the answer to each verb of a job's
 // life once, and some twice in a row, which is more than the verb is repeated.
 // One intended effect: one document, one transition each, and no second call.
-func TestS4_55_AnAnswerLostAfterTheCommit(t *testing.T) {
+func TestAnAnswerLostAfterTheCommit(t *testing.T) {
 	t.Parallel()
 	retried := []string{"queued 0/4", "processing 1/4 call 1/3", "retrying 1/4 call unavailable", "processing 1/4 call 2/3", "completed 1/4 version 1"}
 	for _, tt := range []struct {
@@ -90,8 +90,8 @@ func TestS4_55_AnAnswerLostAfterTheCommit(t *testing.T) {
 	}
 }
 
-// TestS4_55_AUsersRequestWhoseAnswerIsLost: retry and cancel.
-func TestS4_55_AUsersRequestWhoseAnswerIsLost(t *testing.T) {
+// TestAUsersRequestWhoseAnswerIsLost: retry and cancel.
+func TestAUsersRequestWhoseAnswerIsLost(t *testing.T) {
 	t.Parallel()
 	t.Run("retry of a failed job", func(t *testing.T) {
 		t.Parallel()
@@ -146,8 +146,8 @@ func TestS4_55_AUsersRequestWhoseAnswerIsLost(t *testing.T) {
 	})
 }
 
-// TestS4_55_TheRescuersAnswersAreLost: what it did is done, once.
-func TestS4_55_TheRescuersAnswersAreLost(t *testing.T) {
+// TestTheRescuersAnswersAreLost: what it did is done, once.
+func TestTheRescuersAnswersAreLost(t *testing.T) {
 	t.Parallel()
 	all := []struct {
 		name, mark string
@@ -185,10 +185,10 @@ func TestS4_55_TheRescuersAnswersAreLost(t *testing.T) {
 	}
 }
 
-// TestS4_39_S4_56_ASettlementOfUnknownFate: the wait was stored, no answer ever came
+// TestASettlementOfUnknownFate: the wait was stored, no answer ever came
 // back, and the worker gave up. Its task comes back at once; the stored time
 // holds all the same.
-func TestS4_39_S4_56_ASettlementOfUnknownFate(t *testing.T) {
+func TestASettlementOfUnknownFate(t *testing.T) {
 	t.Parallel()
 	l := newLine(t, modeltest.NewScripted(modeltest.Timeout(), good()))
 	l.setting.Plan = plan(t, "5s")

@@ -43,9 +43,9 @@ func show(f *float64) string {
 	return fmt.Sprintf("%.4g", *f)
 }
 
-// TestS4_63_CountedApart: admitted, refused, calls, extra calls, outcomes and
+// TestCountedApart: admitted, refused, calls, extra calls, outcomes and
 // accepted documents, and the ratios of what belongs together (S4-64, S4-65, S4-67).
-func TestS4_63_CountedApart(t *testing.T) {
+func TestCountedApart(t *testing.T) {
 	priced := good()
 	in, out := int64(1000), int64(100)
 	priced.Usage = model.Usage{InputTokens: &in, OutputTokens: &out}
@@ -89,8 +89,8 @@ func TestS4_63_CountedApart(t *testing.T) {
 	})
 }
 
-// TestS4_66_NoDenominatorIsNotApplicable: neither 0 nor 100 %.
-func TestS4_66_NoDenominatorIsNotApplicable(t *testing.T) {
+// TestNoDenominatorIsNotApplicable: neither 0 nor 100 %.
+func TestNoDenominatorIsNotApplicable(t *testing.T) {
 	inHouse(t, modeltest.NewScripted(good()), nil, func(t *testing.T, h *house) {
 		a := h.window(h.measured(), time.Hour).All
 		for name, ratio := range map[string]*float64{"amplification": a.Amplification, "completion": a.UsableCompletion,
@@ -102,8 +102,8 @@ func TestS4_66_NoDenominatorIsNotApplicable(t *testing.T) {
 	})
 }
 
-// TestS4_68_AWindowWithoutCompletion shows what it cost and that nothing came of it.
-func TestS4_68_AWindowWithoutCompletion(t *testing.T) {
+// TestAWindowWithoutCompletion shows what it cost and that nothing came of it.
+func TestAWindowWithoutCompletion(t *testing.T) {
 	failed := modeltest.Status(401)
 	in := int64(500)
 	failed.Usage.InputTokens = &in
@@ -122,9 +122,9 @@ func TestS4_68_AWindowWithoutCompletion(t *testing.T) {
 	})
 }
 
-// TestS4_64_CallsCountWhereTheirJobWasTakenIn: also when they are made in a later
+// TestCallsCountWhereTheirJobWasTakenIn: also when they are made in a later
 // cohort, so that amplification divides calls by first calls of the same jobs.
-func TestS4_64_CallsCountWhereTheirJobWasTakenIn(t *testing.T) {
+func TestCallsCountWhereTheirJobWasTakenIn(t *testing.T) {
 	m := modeltest.NewScripted(modeltest.Step{Err: modeltest.Timeout().Err}, good())
 	inHouse(t, m, nil, func(t *testing.T, h *house) {
 		ms := h.measured()

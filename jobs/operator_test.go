@@ -32,9 +32,9 @@ func waiting(t *testing.T, m model.Provider, first modeltest.Step, delay string)
 	return l, job
 }
 
-// TestI58_DeletedOrArchived: the row retrying, missing or archived. The task is
+// TestDeletedOrArchived: the row retrying, missing or archived. The task is
 // gone for good, and a user may try again.
-func TestI58_DeletedOrArchived(t *testing.T) {
+func TestDeletedOrArchived(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string
@@ -64,8 +64,8 @@ func TestI58_DeletedOrArchived(t *testing.T) {
 	}
 }
 
-// TestI58_ArchivedBeforeItRan: the row queued, archived.
-func TestI58_ArchivedBeforeItRan(t *testing.T) {
+// TestArchivedBeforeItRan: the row queued, archived.
+func TestArchivedBeforeItRan(t *testing.T) {
 	t.Parallel()
 	l := newLine(t, modeltest.NewScripted(good()))
 	p := l.process(nil)
@@ -77,9 +77,9 @@ func TestI58_ArchivedBeforeItRan(t *testing.T) {
 	l.told("queued 0/4", "error 0/4 failed removed retry=true")
 }
 
-// TestI58_RunByAnOperator: told at the claim, and by the rescuer when no worker
+// TestRunByAnOperator: told at the claim, and by the rescuer when no worker
 // has a free hand. The next failure waits again.
-func TestI58_RunByAnOperator(t *testing.T) {
+func TestRunByAnOperator(t *testing.T) {
 	t.Parallel()
 	want := []string{"queued 0/4", "processing 1/4 call 1/3", "retrying 1/4 queue timeout next 2", "queued 1/4 run_by_operator",
 		"processing 2/4 call 1/3", "completed 2/4 version 1"}
@@ -124,8 +124,8 @@ func TestI58_RunByAnOperator(t *testing.T) {
 	})
 }
 
-// TestI58_AProvidersWaitIsKept: an operator does not shorten it.
-func TestI58_AProvidersWaitIsKept(t *testing.T) {
+// TestAProvidersWaitIsKept: an operator does not shorten it.
+func TestAProvidersWaitIsKept(t *testing.T) {
 	t.Parallel()
 	l, job := waiting(t, modeltest.NewScripted(good()), modeltest.RateLimited(time.Minute), "1s")
 	p := l.process(nil)
@@ -141,9 +141,9 @@ func TestI58_AProvidersWaitIsKept(t *testing.T) {
 	l.calls(1)
 }
 
-// TestS4_43_WhoeverEndsAJobAProvidersWaitIsKept: an operator who removes its task does
+// TestWhoeverEndsAJobAProvidersWaitIsKept: an operator who removes its task does
 // not let its user call earlier.
-func TestS4_43_WhoeverEndsAJobAProvidersWaitIsKept(t *testing.T) {
+func TestWhoeverEndsAJobAProvidersWaitIsKept(t *testing.T) {
 	t.Parallel()
 	l, job := waiting(t, modeltest.NewScripted(good()), modeltest.RateLimited(time.Minute), "1s")
 	l.must(l.operator.DeleteTask("summary", job+":1"))
@@ -157,8 +157,8 @@ func TestS4_43_WhoeverEndsAJobAProvidersWaitIsKept(t *testing.T) {
 	refused(t, err, "wait_required", 40*time.Second)
 }
 
-// TestI58_PausedAndResumed: told once each, and a planned time is kept.
-func TestI58_PausedAndResumed(t *testing.T) {
+// TestPausedAndResumed: told once each, and a planned time is kept.
+func TestPausedAndResumed(t *testing.T) {
 	t.Parallel()
 	t.Run("queued", func(t *testing.T) {
 		t.Parallel()
@@ -213,10 +213,10 @@ func TestI58_PausedAndResumed(t *testing.T) {
 	})
 }
 
-// TestS4_56_ARecoveredTaskIsNotAnOperators: the worker died after it had stored
+// TestARecoveredTaskIsNotAnOperators: the worker died after it had stored
 // the wait and before Asynq heard of it. Asynq brings the task back long before
 // the time, and the stored time holds.
-func TestS4_56_ARecoveredTaskIsNotAnOperators(t *testing.T) {
+func TestARecoveredTaskIsNotAnOperators(t *testing.T) {
 	t.Parallel()
 	l := newLine(t, modeltest.NewScripted(modeltest.Timeout(), good()))
 	l.setting.Plan = plan(t, "6s")

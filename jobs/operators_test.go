@@ -46,9 +46,9 @@ func gathered(t *testing.T, r *prometheus.Registry) map[string]float64 {
 	return all
 }
 
-// TestS4_70_MetricsWithoutTheStorage: the gauges are of the whole fleet, read when
+// TestMetricsWithoutTheStorage: the gauges are of the whole fleet, read when
 // they are asked for; a storage that hangs neither holds the scrape nor fails it.
-func TestS4_70_MetricsWithoutTheStorage(t *testing.T) {
+func TestMetricsWithoutTheStorage(t *testing.T) {
 	server := eventstest.StartRedis(t)
 	o, store, queue := newOperators(t, server)
 	topic := events.NewTopic("", "abc-123", "summary")

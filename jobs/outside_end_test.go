@@ -14,8 +14,8 @@ import (
 	"github.com/tidings/tidings/jobs/retry"
 )
 
-// TestS2_37_TheLastAttemptEndsTheJob though its failure is worth another try.
-func TestS2_37_TheLastAttemptEndsTheJob(t *testing.T) {
+// TestTheLastAttemptEndsTheJob though its failure is worth another try.
+func TestTheLastAttemptEndsTheJob(t *testing.T) {
 	a := newAnnex(t, func(s *retry.Settings) { s.Attempts = 2 })
 	a.submit()
 	for n := 1; n <= 2; n++ {
@@ -127,9 +127,9 @@ func TestNobodyIsOfferedWhatHasEnded(t *testing.T) {
 	}
 }
 
-// TestS4_77_TheKillSwitchHoldsOutsideAsWell: an attempt that repeats is not
+// TestTheKillSwitchHoldsOutsideAsWell: an attempt that repeats is not
 // handed out while retries are off; its job ends and says why.
-func TestS4_77_TheKillSwitchHoldsOutsideAsWell(t *testing.T) {
+func TestTheKillSwitchHoldsOutsideAsWell(t *testing.T) {
 	a := newAnnex(t, nil)
 	g := gate.New(a.client, wide())
 	a.submit()

@@ -103,7 +103,7 @@ func (a *annex) refused(err error, want jobs.Code) {
 	}
 }
 
-func TestS2_01_AnOutsideWorkerDoesAJob(t *testing.T) {
+func TestAnOutsideWorkerDoesAJob(t *testing.T) {
 	a := newAnnex(t, nil)
 	job := a.submit()
 	got, r := a.claim()
@@ -136,8 +136,8 @@ func TestS2_01_AnOutsideWorkerDoesAJob(t *testing.T) {
 	}
 }
 
-// TestS2_05_ThePolicyOfEachFailure: one row each; the worker never decides.
-func TestS2_05_ThePolicyOfEachFailure(t *testing.T) {
+// TestThePolicyOfEachFailure: one row each; the worker never decides.
+func TestThePolicyOfEachFailure(t *testing.T) {
 	a := newAnnex(t, nil)
 	for _, tc := range []struct {
 		kind    jobs.FailureType
@@ -180,9 +180,9 @@ func TestS2_05_ThePolicyOfEachFailure(t *testing.T) {
 	a.refused(err, jobs.CodeUnknownFailureType)
 }
 
-// TestS2_30_ReportsAndTheirRepeats: the first report counts, its repeat gets the
+// TestReportsAndTheirRepeats: the first report counts, its repeat gets the
 // same answer after the lease has been given back, another one is refused.
-func TestS2_30_ReportsAndTheirRepeats(t *testing.T) {
+func TestReportsAndTheirRepeats(t *testing.T) {
 	a := newAnnex(t, nil)
 	job := a.submit()
 	_, r := a.claim()
@@ -234,7 +234,7 @@ func TestS2_30_ReportsAndTheirRepeats(t *testing.T) {
 	}
 }
 
-func TestS2_28_CompleteAndFailInARace(t *testing.T) {
+func TestCompleteAndFailInARace(t *testing.T) {
 	a := newAnnex(t, nil)
 	for i := range 20 {
 		a.topic = events.NewTopic("", string(rune('a'+i)), "summary")
@@ -333,8 +333,8 @@ func TestClaimsWaitAndAreBounded(t *testing.T) {
 	}
 }
 
-// TestS4_48_AnUnknownOutcomeIsResolvedByAnOperator, one way and the other.
-func TestS4_48_AnUnknownOutcomeIsResolvedByAnOperator(t *testing.T) {
+// TestAnUnknownOutcomeIsResolvedByAnOperator, one way and the other.
+func TestAnUnknownOutcomeIsResolvedByAnOperator(t *testing.T) {
 	a := newAnnex(t, nil)
 	for _, tc := range []struct {
 		session string

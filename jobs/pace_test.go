@@ -11,10 +11,10 @@ import (
 	"github.com/tidings/tidings/jobs/model/modeltest"
 )
 
-// TestS4_01_TheFleetLearnsItsPace: workers say how long jobs held a slot, in all
+// TestTheFleetLearnsItsPace: workers say how long jobs held a slot, in all
 // their attempts and without their waits, and how many slots there are; a submit
 // that cannot be served in time is refused by it, and told when to come again.
-func TestS4_01_TheFleetLearnsItsPace(t *testing.T) {
+func TestTheFleetLearnsItsPace(t *testing.T) {
 	const enough = 32 // and some more: a rescuer may take a job out first, which does not know
 	m := modeltest.NewScripted()
 	inHouse(t, m, nil, func(t *testing.T, h *house) {

@@ -66,9 +66,9 @@ func TestStoredButNotEnqueued(t *testing.T) {
 	l.tidy(0)
 }
 
-// TestI58_ADeletedQueuedTask: the row queued, missing, twice in vain. An operator
+// TestADeletedQueuedTask: the row queued, missing, twice in vain. An operator
 // who insists gets what he wants.
-func TestI58_ADeletedQueuedTask(t *testing.T) {
+func TestADeletedQueuedTask(t *testing.T) {
 	t.Parallel()
 	l := newLine(t, modeltest.NewScripted(good()))
 	p := l.process(nil)
@@ -125,10 +125,10 @@ func TestNoWorker(t *testing.T) {
 	l.tidy(0)
 }
 
-// TestI44_TakenAndNeverClaimed: the row active without a claim. A worker took
+// TestTakenAndNeverClaimed: the row active without a claim. A worker took
 // the task and died before its claim, and Asynq has lost its lease as well, so
 // that it will never bring the task back.
-func TestI44_TakenAndNeverClaimed(t *testing.T) {
+func TestTakenAndNeverClaimed(t *testing.T) {
 	t.Parallel()
 	l := newLine(t, modeltest.NewScripted(good()))
 	taken := make(chan struct{})
@@ -165,9 +165,9 @@ func diedInACall(t *testing.T) (l *line, m *gated, job string) {
 	return l, m, job
 }
 
-// TestI44_ALostClaimWithoutALease: the same with a claim, in the middle of a
+// TestALostClaimWithoutALease: the same with a claim, in the middle of a
 // call: told as retrying, and done again by another run.
-func TestI44_ALostClaimWithoutALease(t *testing.T) {
+func TestALostClaimWithoutALease(t *testing.T) {
 	t.Parallel()
 	l, m, job := diedInACall(t)
 	l.must(l.client.ZRem(t.Context(), "asynq:{summary}:lease", job+":1").Err())

@@ -12,9 +12,9 @@ import (
 	"github.com/tidings/tidings/jobs/store"
 )
 
-// TestI15_NothingStaysAfterItsRetention: whatever way jobs end, Redis holds no
+// TestNothingStaysAfterItsRetention: whatever way jobs end, Redis holds no
 // key of theirs when its time is over, so its memory is flat.
-func TestI15_NothingStaysAfterItsRetention(t *testing.T) {
+func TestNothingStaysAfterItsRetention(t *testing.T) {
 	c := eventstest.StartRedis(t).Client()
 	s := NewStore(c, store.Kept{Record: time.Second, Document: time.Second, Key: time.Second}, store.Sync{}, nil)
 	var most int64

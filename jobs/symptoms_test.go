@@ -13,9 +13,9 @@ import (
 	"github.com/tidings/tidings/jobs/retry"
 )
 
-// TestS4_36_S4_37_S4_38_S4_40_S4_42_S4_43_WhatFollowsFromAFailure, with the
+// TestWhatFollowsFromAFailure, with the
 // settings of production: how many calls, which waits of the queue, which end.
-func TestS4_36_S4_37_S4_38_S4_40_S4_42_S4_43_WhatFollowsFromAFailure(t *testing.T) {
+func TestWhatFollowsFromAFailure(t *testing.T) {
 	plan := []time.Duration{30 * time.Second, 60 * time.Second, 120 * time.Second}
 	quota := modeltest.Fail(&model.Error{Kind: retry.Quota, Status: 429})
 	part := modeltest.Cut()
@@ -69,9 +69,9 @@ func TestS4_36_S4_37_S4_38_S4_40_S4_42_S4_43_WhatFollowsFromAFailure(t *testing.
 	}
 }
 
-// TestS4_43_AHintThatDoesNotFitIsToldAndKept: it is neither shortened nor
+// TestAHintThatDoesNotFitIsToldAndKept: it is neither shortened nor
 // forgotten when it ends the job.
-func TestS4_43_AHintThatDoesNotFitIsToldAndKept(t *testing.T) {
+func TestAHintThatDoesNotFitIsToldAndKept(t *testing.T) {
 	m := modeltest.NewScripted(modeltest.RateLimited(700*time.Second), good())
 	inHouse(t, m, nil, func(t *testing.T, h *house) {
 		h.start()
@@ -94,9 +94,9 @@ func TestS4_43_AHintThatDoesNotFitIsToldAndKept(t *testing.T) {
 	})
 }
 
-// TestS4_51_ABrokenStreamIsAStateOfItsOwn: it is told as such, its part is
+// TestABrokenStreamIsAStateOfItsOwn: it is told as such, its part is
 // nowhere, and the next attempt begins anew.
-func TestS4_51_ABrokenStreamIsAStateOfItsOwn(t *testing.T) {
+func TestABrokenStreamIsAStateOfItsOwn(t *testing.T) {
 	part := modeltest.Cut().Using(100, 7)
 	part.Content = modeltest.Answer(`{"title":"half","summary":"a part","key_points":[]}`).Content
 	m := modeltest.NewScripted(part, good())
@@ -121,9 +121,9 @@ func TestS4_51_ABrokenStreamIsAStateOfItsOwn(t *testing.T) {
 	})
 }
 
-// TestS4_46_AJobKeepsItsIdentity over crashes, the queue's retries and a tap that
+// TestAJobKeepsItsIdentity over crashes, the queue's retries and a tap that
 // runs it now; its key answers with the same id at the end.
-func TestS4_46_AJobKeepsItsIdentity(t *testing.T) {
+func TestAJobKeepsItsIdentity(t *testing.T) {
 	m := modeltest.NewScripted(modeltest.Hang())
 	inHouse(t, m, nil, func(t *testing.T, h *house) {
 		doomed := h.member("doomed")

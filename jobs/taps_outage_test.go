@@ -71,10 +71,10 @@ func (c *crowd) tap(m *member, topic events.Topic) {
 	c.answers[answer]++
 }
 
-// TestS4_14_S4_17_TapsInAnOutage: over many sessions and processes, against a
+// TestTapsInAnOutage: over many sessions and processes, against a
 // provider that always says 529. Each tap is answered, and the provider hears
 // nothing beyond what the budget allows. 1,000 taps, and 10,000 in the slow run.
-func TestS4_14_S4_17_TapsInAnOutage(t *testing.T) {
+func TestTapsInAnOutage(t *testing.T) {
 	t.Parallel()
 	const processes, sessions = 4, 100
 	const each, burst = 8 + 72*slow, 2 + 18*slow // and burst taps of each at the same moment

@@ -27,9 +27,9 @@ func (lostQueue) Enqueue(context.Context, Task, time.Time) error { return events
 func (lostQueue) RunNow(context.Context, Task) error             { return events.ErrUnavailable }
 func (lostQueue) Delete(context.Context, Task) error             { return events.ErrUnavailable }
 
-// TestI94_S4_45_ParallelTapsMakeOneJob: 20 taps at once, by submit with and without a
+// TestParallelTapsMakeOneJob: 20 taps at once, by submit with and without a
 // key, and by retry.
-func TestI94_S4_45_ParallelTapsMakeOneJob(t *testing.T) {
+func TestParallelTapsMakeOneJob(t *testing.T) {
 	onBoth(t, func(b *bench) {
 		s := b.service()
 		taps := func(tap func() (Accepted, error)) map[string]int {

@@ -23,10 +23,10 @@ func passed(d time.Duration) {
 	synctest.Wait()
 }
 
-// TestS4_28_NoTokenEndsTheAttemptThenTheJob: a further call without a token ends
+// TestNoTokenEndsTheAttemptThenTheJob: a further call without a token ends
 // the attempt, and the queue's plan applies; an attempt's first call without one
 // ends the job.
-func TestS4_28_NoTokenEndsTheAttemptThenTheJob(t *testing.T) {
+func TestNoTokenEndsTheAttemptThenTheJob(t *testing.T) {
 	m := modeltest.NewScripted(modeltest.Status(529))
 	narrow := wide()
 	narrow.RetryBurst, narrow.RetryPerFirst, narrow.RetryPerSecond, narrow.ManualShare = 1, 0, 0.001, 1
@@ -54,9 +54,9 @@ func TestS4_28_NoTokenEndsTheAttemptThenTheJob(t *testing.T) {
 	})
 }
 
-// TestS4_34_I92_APausedDependencyIsWaitedFor: the job says why and until when, burns no
+// TestAPausedDependencyIsWaitedFor: the job says why and until when, burns no
 // attempt, and goes on by itself.
-func TestS4_34_I92_APausedDependencyIsWaitedFor(t *testing.T) {
+func TestAPausedDependencyIsWaitedFor(t *testing.T) {
 	m := modeltest.NewScripted(good())
 	inHouse(t, m, nil, func(t *testing.T, h *house) {
 		g := h.gated(wide())
@@ -87,10 +87,10 @@ func TestS4_34_I92_APausedDependencyIsWaitedFor(t *testing.T) {
 	})
 }
 
-// TestS4_50_APauseKeepsJobs: accepted work waits for the end of a pause, however long
+// TestAPauseKeepsJobs: accepted work waits for the end of a pause, however long
 // that was ordered for. It goes on when the pause is lifted, and ends at its own
 // deadline else, and says so.
-func TestS4_50_APauseKeepsJobs(t *testing.T) {
+func TestAPauseKeepsJobs(t *testing.T) {
 	for lifted, want := range map[time.Duration]events.Outcome{15 * time.Second: events.OutcomeCompleted, 9 * time.Minute: events.OutcomeCompleted,
 		20 * time.Minute: events.OutcomeAdmissionDenied} {
 		t.Run(lifted.String(), func(t *testing.T) {
@@ -177,9 +177,9 @@ func TestAClosedGateRefusesWhatCannotBeDone(t *testing.T) {
 	})
 }
 
-// TestS4_77_RetriesSwitchedOff: first calls go on, a waiting job ends at its own
+// TestRetriesSwitchedOff: first calls go on, a waiting job ends at its own
 // time.
-func TestS4_77_RetriesSwitchedOff(t *testing.T) {
+func TestRetriesSwitchedOff(t *testing.T) {
 	m := modeltest.NewScripted(modeltest.Status(529))
 	inHouse(t, m, nil, func(t *testing.T, h *house) {
 		g := h.gated(wide())
@@ -211,9 +211,9 @@ func TestS4_77_RetriesSwitchedOff(t *testing.T) {
 	})
 }
 
-// TestI91_AnOpenBreakerHoldsJobsBack: jobs wait without burning attempts, the
+// TestAnOpenBreakerHoldsJobsBack: jobs wait without burning attempts, the
 // probes of the whole fleet are as many as set, and then all complete.
-func TestI91_AnOpenBreakerHoldsJobsBack(t *testing.T) {
+func TestAnOpenBreakerHoldsJobsBack(t *testing.T) {
 	m := modeltest.NewScripted(modeltest.Status(503))
 	inHouse(t, m, nil, func(t *testing.T, h *house) {
 		g := h.gated(gate.Defaults())
@@ -263,9 +263,9 @@ func (g *gateAway) EvalSha(ctx context.Context, sha string, keys []string, args 
 	return g.Scripter.EvalSha(ctx, sha, keys, args...)
 }
 
-// TestS4_19_NoGateNoCall: the job's own keys can be written, and only the gate
+// TestNoGateNoCall: the job's own keys can be written, and only the gate
 // cannot be asked. No call is made, and the job goes on when it can.
-func TestS4_19_NoGateNoCall(t *testing.T) {
+func TestNoGateNoCall(t *testing.T) {
 	m := modeltest.NewScripted(good())
 	inHouse(t, m, nil, func(t *testing.T, h *house) {
 		away := &gateAway{Scripter: h.client}

@@ -112,7 +112,7 @@ func numbersByForm(t *testing.T, lang Language) map[string][]int {
 	return byForm
 }
 
-func TestS1_32_SixteenLanguages(t *testing.T) {
+func TestSixteenLanguages(t *testing.T) {
 	var tags []string
 	for _, info := range languages() {
 		tags = append(tags, string(info.Tag))
@@ -140,7 +140,7 @@ func TestS1_32_SixteenLanguages(t *testing.T) {
 	}
 }
 
-func TestS1_33_EveryLanguageHasEveryKey(t *testing.T) {
+func TestEveryLanguageHasEveryKey(t *testing.T) {
 	want := contractKeys()
 	for _, info := range languages() {
 		got := slices.Sorted(maps.Keys(messagesOf(t, info.Tag)))
@@ -152,7 +152,7 @@ func TestS1_33_EveryLanguageHasEveryKey(t *testing.T) {
 
 // A form that stands for one number alone may spell it out ("in two seconds" is one word in Arabic). All others need
 // the number, or one text would claim the same for several.
-func TestS1_32_EveryLanguageHasTheSamePlaceholders(t *testing.T) {
+func TestEveryLanguageHasTheSamePlaceholders(t *testing.T) {
 	english := messagesOf(t, Default)
 	for _, info := range languages() {
 		numbers := numbersByForm(t, info.Tag)
@@ -177,7 +177,7 @@ func TestS1_32_EveryLanguageHasTheSamePlaceholders(t *testing.T) {
 	}
 }
 
-func TestS1_32_EveryLanguageHasItsPluralForms(t *testing.T) {
+func TestEveryLanguageHasItsPluralForms(t *testing.T) {
 	english := messagesOf(t, Default)
 	for _, info := range languages() {
 		required := slices.Sorted(maps.Keys(numbersByForm(t, info.Tag)))
@@ -212,7 +212,7 @@ func TestPluralRulesAreKnown(t *testing.T) {
 // identicalAllowed are texts that are spelled alike in English and in another language, as "lang key".
 func identicalAllowed() []string { return nil }
 
-func TestS1_32_NoEnglishLeftInAnotherLanguage(t *testing.T) {
+func TestNoEnglishLeftInAnotherLanguage(t *testing.T) {
 	english := messagesOf(t, Default)
 	giveaways := strings.Fields("the and please try again couldn’t has right now you your this with not yet")
 	eachText(t, func(lang Language, key, form, text string) {
@@ -236,7 +236,7 @@ func TestS1_32_NoEnglishLeftInAnotherLanguage(t *testing.T) {
 	})
 }
 
-func TestS1_32_TextsAreInTheirScript(t *testing.T) {
+func TestTextsAreInTheirScript(t *testing.T) {
 	scripts := map[Language][]*unicode.RangeTable{
 		"ar": {unicode.Arabic},
 		"ja": {unicode.Hiragana, unicode.Katakana, unicode.Han},
@@ -268,7 +268,7 @@ func TestS1_32_TextsAreInTheirScript(t *testing.T) {
 	})
 }
 
-func TestS1_32_Typography(t *testing.T) {
+func TestTypography(t *testing.T) {
 	eachText(t, func(lang Language, key, _, text string) {
 		for _, bad := range []string{`"`, `'`, "...", "  ", "\n", "!", " …"} {
 			if strings.Contains(text, bad) {

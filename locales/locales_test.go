@@ -58,7 +58,7 @@ func allArgs(seconds int) Args {
 	return Args{"Seconds": seconds, "Count": seconds, "Attempt": 2, "Call": 2, "Max": 4, "Field": "input.text", "Limit": "1 MiB"}
 }
 
-func TestS1_33_ContractSentences(t *testing.T) {
+func TestContractSentences(t *testing.T) {
 	c := mustLoad(t)
 	retrying := Args{"Seconds": 30, "Attempt": 2, "Max": 4}
 	for _, tc := range []struct {
@@ -154,7 +154,7 @@ func TestPluralLeavesArgsAlone(t *testing.T) {
 }
 
 // Every text in every language, for every number that has its own form somewhere.
-func TestS1_32_EveryTextRenders(t *testing.T) {
+func TestEveryTextRenders(t *testing.T) {
 	c := mustLoad(t)
 	for _, info := range c.Languages() {
 		for _, key := range c.Keys() {
@@ -168,7 +168,7 @@ func TestS1_32_EveryTextRenders(t *testing.T) {
 	}
 }
 
-func TestI98_MissingKeyIsEnglishForThatKeyAlone(t *testing.T) {
+func TestMissingKeyIsEnglishForThatKeyAlone(t *testing.T) {
 	damaged := copyOfFiles(t)
 	pl := damaged["active.pl.toml"]
 	pl.Data = without(without(pl.Data, "reason_timeout"), "problem_too_often_detail")
@@ -191,7 +191,7 @@ func TestI98_MissingKeyIsEnglishForThatKeyAlone(t *testing.T) {
 	}
 }
 
-func TestI98_MissingPluralFormIsOther(t *testing.T) {
+func TestMissingPluralFormIsOther(t *testing.T) {
 	damaged := copyOfFiles(t)
 	pl := damaged["active.pl.toml"]
 	few := `few = "Następna próba zacznie się za {{.Count}} sekundy.", `
@@ -208,7 +208,7 @@ func TestI98_MissingPluralFormIsOther(t *testing.T) {
 	}
 }
 
-func TestI98_NeverEmptyNeverHalf(t *testing.T) {
+func TestNeverEmptyNeverHalf(t *testing.T) {
 	c := mustLoad(t)
 	for _, lang := range []Language{"en", "nb", "xx", "", "nn", "zh-Hant-TW", "\x00", "*"} {
 		for _, tc := range []struct {
@@ -236,7 +236,7 @@ func TestI98_NeverEmptyNeverHalf(t *testing.T) {
 	}
 }
 
-func TestI99_CallerLearnsTheLanguage(t *testing.T) {
+func TestCallerLearnsTheLanguage(t *testing.T) {
 	c := mustLoad(t)
 	for asked, want := range map[Language]Language{
 		"de": "de", "nb": "nb", "no": "nb", "nn": "nb", "nb-NO": "nb", "zh-TW": "zh", "pt-PT": "pt", "xx": "en", "": "en",

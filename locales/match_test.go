@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestI98_Match(t *testing.T) {
+func TestMatch(t *testing.T) {
 	c := mustLoad(t)
 	long := strings.Repeat("xx,", 30_000)
 	for _, tc := range []struct {

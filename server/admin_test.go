@@ -103,7 +103,7 @@ func (h *house) put(t *testing.T, path, body string, headers ...string) answer {
 	return h.send(t, "http://ops"+path, "PUT", body, append(headers, login(password))...)
 }
 
-func TestS4_77_OperatorsSwitchRetriesOffAndOn(t *testing.T) {
+func TestOperatorsSwitchRetriesOffAndOn(t *testing.T) {
 	officeHouse(t, func(t *testing.T, h *house, o *operatorsScript) {
 		o.switches = gate.Switches{
 			Off: []gate.Record{{Action: "off", Scope: gate.Scope{Workload: "summary"}, Order: gate.Order{Owner: "ann", Note: "<outage>", Until: at(aTime)}}},
@@ -181,7 +181,7 @@ func TestSilentStorageIsToldToOperatorsInTime(t *testing.T) {
 	})
 }
 
-func TestI92_OperatorsPauseAndResumeADependency(t *testing.T) {
+func TestOperatorsPauseAndResumeADependency(t *testing.T) {
 	officeHouse(t, func(t *testing.T, h *house, o *operatorsScript) {
 		o.state = gate.State{At: at(aTime), Breaker: "closed", Limit: 100, InUse: 1, RetryTokens: 99.5, ManualTokens: 25, RetryAvailableAt: at(aTime),
 			ManualAvailableAt: at(aTime), PausedUntil: at(aTime), PauseOwner: "ann", PauseNote: "maintenance",
@@ -228,9 +228,9 @@ func TestI92_OperatorsPauseAndResumeADependency(t *testing.T) {
 	})
 }
 
-// TestS4_77_PermissionsAreNotGotRound: orders need the operators' login, from a
+// TestPermissionsAreNotGotRound: orders need the operators' login, from a
 // page of our own if from a page at all, and are nowhere on the API.
-func TestS4_77_PermissionsAreNotGotRound(t *testing.T) {
+func TestPermissionsAreNotGotRound(t *testing.T) {
 	officeHouse(t, func(t *testing.T, h *house, o *operatorsScript) {
 		for path, body := range map[string]string{
 			"/admin/retries":                  `{"retries":"off","owner":"eve","for":"1h"}`,
@@ -256,7 +256,7 @@ func TestS4_77_PermissionsAreNotGotRound(t *testing.T) {
 	})
 }
 
-func TestS4_63_MeasuresAreToldByWindow(t *testing.T) {
+func TestMeasuresAreToldByWindow(t *testing.T) {
 	officeHouse(t, func(t *testing.T, h *house, o *operatorsScript) {
 		two := 2.0
 		o.cohorts = jobs.Cohorts{From: at(aTime), To: at(aTime), All: jobs.Measured{Calls: 4, FirstCalls: 2, Amplification: &two}, Workloads: map[string]jobs.Measured{"summary": {}}}

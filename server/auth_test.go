@@ -222,7 +222,7 @@ func TestPublicKeys(t *testing.T) {
 	}
 }
 
-func TestI41_AnotherOwnersSessionIsLikeOneThatNeverWas(t *testing.T) {
+func TestAnotherOwnersSessionIsLikeOneThatNeverWas(t *testing.T) {
 	synctestHouse(t, func(t *testing.T, h *house) {
 		as := func(who string) string {
 			return "Authorization: Bearer " + token(t, jwt.SigningMethodHS256, secret(), jwt.MapClaims{"sub": who, "exp": in(time.Hour)})
@@ -256,7 +256,7 @@ func TestI41_AnotherOwnersSessionIsLikeOneThatNeverWas(t *testing.T) {
 	}, withJWT(JWT{Secret: secret()}))
 }
 
-func TestI42_AStreamEndsWithItsToken(t *testing.T) {
+func TestAStreamEndsWithItsToken(t *testing.T) {
 	synctestHouse(t, func(t *testing.T, h *house) {
 		tok := token(t, jwt.SigningMethodHS256, secret(), jwt.MapClaims{"sub": "anna", "exp": in(60 * time.Second)})
 		r := h.open(t, statusPath, "Authorization: Bearer "+tok)

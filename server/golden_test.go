@@ -81,7 +81,7 @@ func live(t *testing.T, h *house, end events.Transition) {
 	}
 }
 
-func TestS1_11to16_ALifeToTheEndInTwoLanguages(t *testing.T) {
+func TestALifeToTheEndInTwoLanguages(t *testing.T) {
 	for name, c := range map[string]struct {
 		lang string
 		end  events.Transition
@@ -109,7 +109,7 @@ func TestS1_11to16_ALifeToTheEndInTwoLanguages(t *testing.T) {
 	}
 }
 
-func TestS1_17_IdleStaysOpenAndKeepsTheCursor(t *testing.T) {
+func TestIdleStaysOpenAndKeepsTheCursor(t *testing.T) {
 	for name, headers := range map[string][]string{
 		"idle.sse":        nil,
 		"idle.cursor.sse": {"Last-Event-ID: 0"},
@@ -134,7 +134,7 @@ func TestS1_17_IdleStaysOpenAndKeepsTheCursor(t *testing.T) {
 	}
 }
 
-func TestI20_APlaceThatIsNotInTheLogIsAnsweredWithTheStateAndReset(t *testing.T) {
+func TestAPlaceThatIsNotInTheLogIsAnsweredWithTheStateAndReset(t *testing.T) {
 	for name, headers := range map[string][]string{
 		"reset.words.sse":  {"Last-Event-ID: e1:7"},
 		"reset.beyond.sse": {"Last-Event-ID: 9007199254740990"},
@@ -155,7 +155,7 @@ func TestI20_APlaceThatIsNotInTheLogIsAnsweredWithTheStateAndReset(t *testing.T)
 	}
 }
 
-func TestI25_TheCursorMayComeAsAQuery(t *testing.T) {
+func TestTheCursorMayComeAsAQuery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t)
 		first := h.happen(t, summary(session), queued())
@@ -177,7 +177,7 @@ func TestI25_TheCursorMayComeAsAQuery(t *testing.T) {
 	})
 }
 
-func TestI68_AReconnectShowsWhatIsLeft(t *testing.T) {
+func TestAReconnectShowsWhatIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t)
 		h.happen(t, summary(session), queued())
@@ -209,7 +209,7 @@ func TestI68_AReconnectShowsWhatIsLeft(t *testing.T) {
 }
 
 // S1-19: the numbers agree with the fields, and with the plan.
-func TestS1_19_AWaitThatEndsOnAWholeSecondReadsAsPlanned(t *testing.T) {
+func TestAWaitThatEndsOnAWholeSecondReadsAsPlanned(t *testing.T) {
 	for _, c := range []struct {
 		left, whole time.Duration
 		want        int
@@ -232,7 +232,7 @@ func TestS1_19_AWaitThatEndsOnAWholeSecondReadsAsPlanned(t *testing.T) {
 	}
 }
 
-func TestI12_DrainClosesStreamsEvenlyEachWithItsOwnRetry(t *testing.T) {
+func TestDrainClosesStreamsEvenlyEachWithItsOwnRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 20
 		h := newHouse(t, func(o *Options) { o.Drain = 10 * time.Second })

@@ -196,7 +196,7 @@ func TestLineBreaksGetNowhere(t *testing.T) {
 	}
 }
 
-func TestI39_SecretsInAddressesAndHeadersAreNotLogged(t *testing.T) {
+func TestSecretsInAddressesAndHeadersAreNotLogged(t *testing.T) {
 	var logged bytes.Buffer
 	synctestHouse(t, func(t *testing.T, h *house) {
 		h.jobs.accepted = jobs.Accepted{JobID: "J", Status: events.Queued}

@@ -40,7 +40,7 @@ func login(password string) string {
 	return "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("admin:"+password))
 }
 
-func TestI43_TheQueuesAreBehindALogin(t *testing.T) {
+func TestTheQueuesAreBehindALogin(t *testing.T) {
 	pages := []string{"/queues", "/queues/", "/queues/queues/default", "/queues/api/queues", "/debug/pprof/", "/debug/pprof/heap?debug=1"}
 	t.Run("with a password", func(t *testing.T) {
 		synctestHouse(t, func(t *testing.T, h *house) {

@@ -119,7 +119,7 @@ func (a answer) refused(t *testing.T, what string, status int, code, field strin
 	}
 }
 
-func TestS2_01_TheAnswersOfAnOutsideWorkersRequests(t *testing.T) {
+func TestTheAnswersOfAnOutsideWorkersRequests(t *testing.T) {
 	outsideHouse(t, func(t *testing.T, h *house, o *outsideScript) {
 		o.offer <- &jobs.Assignment{JobID: "01JOB", Workload: "summary", Attempt: 2, MaxAttempts: 4, ClaimToken: "T1", LeaseMS: 15000, HeartbeatMS: 5000,
 			DeadlineAt: at(aTime), RemainingMS: 600000, Input: json.RawMessage(`{"text":"<a>"}`), System: "s", Prompt: "<p>", Schema: json.RawMessage(`{}`)}
@@ -158,7 +158,7 @@ func TestS2_01_TheAnswersOfAnOutsideWorkersRequests(t *testing.T) {
 	})
 }
 
-func TestS2_02_WhoIsNoWorkerIsNotLetIn(t *testing.T) {
+func TestWhoIsNoWorkerIsNotLetIn(t *testing.T) {
 	paths := []string{"/api/v1/worker/claims", attemptPath + "/heartbeat", attemptPath + "/complete", attemptPath + "/fail"}
 	t.Run("with a token", func(t *testing.T) {
 		outsideHouse(t, func(t *testing.T, h *house, o *outsideScript) {
@@ -267,7 +267,7 @@ func TestABadBodyOfAWorkerNamesTheField(t *testing.T) {
 	})
 }
 
-func TestS2_31_RefusalsOfReports(t *testing.T) {
+func TestRefusalsOfReports(t *testing.T) {
 	outsideHouse(t, func(t *testing.T, h *house, o *outsideScript) {
 		for _, c := range []struct {
 			refusal error

@@ -193,9 +193,9 @@ func TestAJobsPage(t *testing.T) {
 	})
 }
 
-// TestS4_77_AnOrderWithoutAnswerIsNotSaidToHaveFailed: a storage that hangs may carry
+// TestAnOrderWithoutAnswerIsNotSaidToHaveFailed: a storage that hangs may carry
 // it out later.
-func TestS4_77_AnOrderWithoutAnswerIsNotSaidToHaveFailed(t *testing.T) {
+func TestAnOrderWithoutAnswerIsNotSaidToHaveFailed(t *testing.T) {
 	officeHouse(t, func(t *testing.T, h *house, o *operatorsScript) {
 		o.err = fmt.Errorf("%w: gone", events.ErrUnavailable)
 		a := h.form(t, "/ops/retries", url.Values{"retries": {"off"}, "scope": {"all"}, "for": {"2h"}, "owner": {"ann"}})
@@ -205,9 +205,9 @@ func TestS4_77_AnOrderWithoutAnswerIsNotSaidToHaveFailed(t *testing.T) {
 	})
 }
 
-// TestS4_70_TheOverviewWithoutTheStorage says so, and still leads to what this
+// TestTheOverviewWithoutTheStorage says so, and still leads to what this
 // process knows by itself.
-func TestS4_70_TheOverviewWithoutTheStorage(t *testing.T) {
+func TestTheOverviewWithoutTheStorage(t *testing.T) {
 	officeHouse(t, func(t *testing.T, h *house, o *operatorsScript) {
 		o.err = fmt.Errorf("%w: gone", events.ErrUnavailable)
 		a := h.doOps(t, "GET", "/ops", login(password))

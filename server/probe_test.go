@@ -35,7 +35,7 @@ func (r *reader) wantProbe(t *testing.T) probed {
 	return p
 }
 
-func TestI06_AProbeSaysWhenEachEventWasSent(t *testing.T) {
+func TestAProbeSaysWhenEachEventWasSent(t *testing.T) {
 	synctestHouse(t, func(t *testing.T, h *house) {
 		start := time.Now()
 		r := h.open(t, probePath+"?events=4&pace_ms=700")
@@ -89,7 +89,7 @@ func TestAProbeSaysWhatArrivedAndWhatWasSent(t *testing.T) {
 	})
 }
 
-func TestI11_AProbeCanBeQuietButForComments(t *testing.T) {
+func TestAProbeCanBeQuietButForComments(t *testing.T) {
 	synctestHouse(t, func(t *testing.T, h *house) {
 		r := h.open(t, probePath+"?events=2&pace_ms=50&quiet_s=70")
 		r.wantProbe(t)

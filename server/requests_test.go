@@ -106,7 +106,7 @@ func TestTheLedgerDoesNotNameTheWorker(t *testing.T) {
 	})
 }
 
-func TestI69_TimesAreUTCWithMilliseconds(t *testing.T) {
+func TestTimesAreUTCWithMilliseconds(t *testing.T) {
 	synctestHouse(t, func(t *testing.T, h *house) {
 		at := time.Date(2026, 4, 7, 23, 59, 59, 999_999_999, time.FixedZone("", -3600))
 		next := at.Add(time.Second)
@@ -232,7 +232,7 @@ func TestAListOfStatuses(t *testing.T) {
 	})
 }
 
-func TestI98_TextsInTheCallersLanguage(t *testing.T) {
+func TestTextsInTheCallersLanguage(t *testing.T) {
 	synctestHouse(t, func(t *testing.T, h *house) {
 		for header, want := range map[string]string{
 			"fr-BE": "fr", "nb-NO": "nb", "no": "nb", "nn": "nb", "zh-Hant-TW": "zh", "pt": "pt", "xx": "en", "": "en",

@@ -37,7 +37,7 @@ func stalled(t *testing.T, conn net.Conn) {
 	}
 }
 
-func TestI04_AReaderThatDoesNotReadIsCutAndNobodyWaitsForIt(t *testing.T) {
+func TestAReaderThatDoesNotReadIsCutAndNobodyWaitsForIt(t *testing.T) {
 	synctestHouse(t, func(t *testing.T, h *house) {
 		conn, err := h.api.(*pipes).dial()
 		if err != nil {
@@ -72,7 +72,7 @@ func TestI04_AReaderThatDoesNotReadIsCutAndNobodyWaitsForIt(t *testing.T) {
 
 // The same over TCP, where the kernel holds some hundred kilobytes, both
 // buffers bounded.
-func TestI04_TheSameOverTCP(t *testing.T) {
+func TestTheSameOverTCP(t *testing.T) {
 	h := newTCPHouse(t, func(o *Options) { o.WriteTimeout = time.Second })
 	small := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
 		return c.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, 4096) })
@@ -192,7 +192,7 @@ func TestAHeaderThatNeverEndsIsGivenUp(t *testing.T) {
 	})
 }
 
-func TestI09_AcceptedConnectionsFindVanishedPeers(t *testing.T) {
+func TestAcceptedConnectionsFindVanishedPeers(t *testing.T) {
 	api := &noting{Listener: listen(t), accepted: make(chan net.Conn, 1)}
 	h := startHouse(t, api, listen(t))
 	h.do(t, "GET", "/api/v1/locales", "")

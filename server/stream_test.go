@@ -28,7 +28,7 @@ func job(id string, all ...events.Transition) []events.Transition {
 	return all
 }
 
-func TestI17_AClientThatHasSeenTheEndIsTold204(t *testing.T) {
+func TestAClientThatHasSeenTheEndIsTold204(t *testing.T) {
 	for _, end := range []events.Transition{completed(1), failed(true)} {
 		synctestHouse(t, func(t *testing.T, h *house) {
 			topic := summary(session)
@@ -97,7 +97,7 @@ func TestAReplayGoesOnOverAnEndedJobToTheNewerOne(t *testing.T) {
 	})
 }
 
-func TestS1_20and21_EveryTransitionArrivesAtOnceInOrder(t *testing.T) {
+func TestEveryTransitionArrivesAtOnceInOrder(t *testing.T) {
 	synctestHouse(t, func(t *testing.T, h *house) {
 		r := h.open(t, statusPath)
 		r.want(t, "idle")
@@ -125,7 +125,7 @@ func TestS1_20and21_EveryTransitionArrivesAtOnceInOrder(t *testing.T) {
 	})
 }
 
-func TestI08_AStreamOutlivesTheServersWriteTimeout(t *testing.T) {
+func TestAStreamOutlivesTheServersWriteTimeout(t *testing.T) {
 	synctestHouse(t, func(t *testing.T, h *house) {
 		r := h.open(t, statusPath)
 		r.want(t, "idle")
@@ -135,7 +135,7 @@ func TestI08_AStreamOutlivesTheServersWriteTimeout(t *testing.T) {
 	}, func(o *Options) { o.Heartbeat = time.Hour })
 }
 
-func TestI07_AStreamIsNeverCompressed(t *testing.T) {
+func TestAStreamIsNeverCompressed(t *testing.T) {
 	synctestHouse(t, func(t *testing.T, h *house) {
 		for _, encoding := range []string{"gzip", "br, gzip, zstd", "*"} {
 			r := h.open(t, statusPath, "Accept-Encoding: "+encoding)
@@ -150,7 +150,7 @@ func TestI07_AStreamIsNeverCompressed(t *testing.T) {
 	})
 }
 
-func TestI06_HeadersAgainstProxiesThatHoldBack(t *testing.T) {
+func TestHeadersAgainstProxiesThatHoldBack(t *testing.T) {
 	synctestHouse(t, func(t *testing.T, h *house) {
 		h.happen(t, summary(session), queued())
 		r := h.open(t, statusPath)
@@ -256,7 +256,7 @@ func goroutines(t *testing.T) (int, string) {
 	return strings.Count(all, "synctest bubble "+bubble+"]"), all
 }
 
-func TestI10_AThousandOpensAndClosesLeaveNothingBehind(t *testing.T) {
+func TestAThousandOpensAndClosesLeaveNothingBehind(t *testing.T) {
 	synctestHouse(t, func(t *testing.T, h *house) {
 		// As many ways to end as there are.
 		open := func(i int) {

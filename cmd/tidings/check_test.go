@@ -29,7 +29,7 @@ func TestSelfChecksPass(t *testing.T) {
 	})
 }
 
-func TestS4_08_S4_09_CheckPrintsTheWorstCase(t *testing.T) {
+func TestCheckPrintsTheWorstCase(t *testing.T) {
 	for _, c := range []struct {
 		env  map[string]string
 		want []string
@@ -68,9 +68,9 @@ func TestWorstCostIsUnknownWithoutAPrice(t *testing.T) {
 	}
 }
 
-// TestS4_09_TheWorstCostIsNoGuessBelowIt: neither a text in a script of short tokens
+// TestTheWorstCostIsNoGuessBelowIt: neither a text in a script of short tokens
 // nor a price that rises with the input's length costs more.
-func TestS4_09_TheWorstCostIsNoGuessBelowIt(t *testing.T) {
+func TestTheWorstCostIsNoGuessBelowIt(t *testing.T) {
 	prices, err := model.ListPrices().With([]byte(`{"version":"mine","prices":[{"dependency":"openai/mine","input":1,"output":0},
 		{"dependency":"openai/mine","above":272000,"input":2,"output":0},{"dependency":"openai/small","input":1,"output":0,"window":200000}]}`))
 	if err != nil {

@@ -137,9 +137,9 @@ func TestTablesInDocumentsAreWhole(t *testing.T) {
 	}
 }
 
-// TestS4_10_ThreeRetriesAreFourAttempts: who writes of three retries says in the
+// TestThreeRetriesAreFourAttempts: who writes of three retries says in the
 // same breath that these are four attempts.
-func TestS4_10_ThreeRetriesAreFourAttempts(t *testing.T) {
+func TestThreeRetriesAreFourAttempts(t *testing.T) {
 	retries, attempts := regexp.MustCompile(`(?i)\b(three|3) (queue )?retries\b`), regexp.MustCompile(`(?i)\b(four|4) attempts\b`)
 	said := 0
 	eachFile(t, func(name string, text []byte) {
@@ -165,9 +165,9 @@ func TestS4_10_ThreeRetriesAreFourAttempts(t *testing.T) {
 	}
 }
 
-// TestS4_49_NobodyPromisesExactlyOnce: where the words stand, there or in the
+// TestNobodyPromisesExactlyOnce: where the words stand, there or in the
 // heading above them is that it is not promised.
-func TestS4_49_NobodyPromisesExactlyOnce(t *testing.T) {
+func TestNobodyPromisesExactlyOnce(t *testing.T) {
 	words := regexp.MustCompile(`(?i)exactly[- ]once`)
 	said := 0
 	eachFile(t, func(name string, text []byte) {
@@ -192,10 +192,10 @@ func TestS4_49_NobodyPromisesExactlyOnce(t *testing.T) {
 	}
 }
 
-// TestS4_72_S4_73_S4_74_S4_78_TheDocumentsSay what whoever runs it has to know
+// TestTheDocumentsSay what whoever runs it has to know
 // before: whose the retries are, what is stored by whose clock, what is kept apart,
 // and the price.
-func TestS4_72_S4_73_S4_74_S4_78_TheDocumentsSay(t *testing.T) {
+func TestTheDocumentsSay(t *testing.T) {
 	text := strings.Join(strings.Fields(document(t, "docs/retries.md")), " ")
 	for id, said := range map[string][]string{
 		"S4-72": {"identity of the operation", "There is no fan-out", "Each dependency has one owner of its retries"},
@@ -213,6 +213,14 @@ func TestS4_72_S4_73_S4_74_S4_78_TheDocumentsSay(t *testing.T) {
 
 // What security.md promises is shown by tests that are there.
 func TestSecurityNamesTestsThatAreThere(t *testing.T) {
+	if n := testsNamed(t, "docs/security.md"); n < 30 {
+		t.Errorf("security.md names only %d tests", n)
+	}
+}
+
+// testsNamed is how many tests a document names. Each must be there.
+func testsNamed(t *testing.T, name string) int {
+	t.Helper()
 	there := map[string]bool{}
 	eachFile(t, func(name string, text []byte) {
 		if strings.HasSuffix(name, "_test.go") {
@@ -221,13 +229,40 @@ func TestSecurityNamesTestsThatAreThere(t *testing.T) {
 			}
 		}
 	})
-	named := regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9_]+)`").FindAllStringSubmatch(document(t, "docs/security.md"), -1)
+	named := regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9_]+)`").FindAllStringSubmatch(document(t, name), -1)
 	for _, m := range named {
 		if !there[m[1]] {
-			t.Errorf("security.md names %s, which is no test", m[1])
+			t.Errorf("%s names %s, which is no test", name, m[1])
 		}
 	}
-	if len(named) < 30 {
-		t.Errorf("security.md names only %d tests", len(named))
+	return len(named)
+}
+
+// Each statement has something that shows it, and each id that is cited is a
+// statement's.
+func TestEachRequirementIsShown(t *testing.T) {
+	rows := regexp.MustCompile(`(?m)^\| (S\d-\d+) \| (.+) \| (.*) \|$`).FindAllStringSubmatch(document(t, "docs/requirements.md"), -1)
+	stated := map[string]bool{}
+	for _, row := range rows {
+		if stated[row[1]] {
+			t.Errorf("%s stands there twice", row[1])
+		}
+		stated[row[1]] = true
+		if !strings.Contains(row[3], "`Test") && !strings.Contains(row[3], "`Fuzz") && !strings.Contains(row[3], "](") {
+			t.Errorf("nothing shows %s: %s", row[1], row[2])
+		}
 	}
+	if len(rows) != 235 || testsNamed(t, "docs/requirements.md") < 200 {
+		t.Errorf("%d statements, want the 235 that were asked for", len(rows))
+	}
+	cited := regexp.MustCompile(`\bS\d-\d\d\b`)
+	eachFile(t, func(name string, text []byte) {
+		if strings.HasSuffix(name, ".go") || strings.HasSuffix(name, ".md") {
+			for _, id := range cited.FindAllString(string(text), -1) {
+				if made := strings.HasSuffix(id, "-00") || strings.HasSuffix(id, "-99"); !stated[id] && !made {
+					t.Errorf("%s cites %s, which is no statement", name, id)
+				}
+			}
+		}
+	})
 }

@@ -78,7 +78,7 @@ http {
 	return "http://" + address
 }
 
-func TestI06_I11_TheDoctorAndARealNginx(t *testing.T) {
+func TestI11_TheDoctorAndARealNginx(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		location string

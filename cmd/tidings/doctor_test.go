@@ -35,7 +35,7 @@ func failures(text string) (names []string) {
 
 func slowHeartbeat(o *server.Options) { o.Heartbeat = time.Minute }
 
-func TestI06_TheDoctorFindsWhatProxiesDo(t *testing.T) {
+func TestTheDoctorFindsWhatProxiesDo(t *testing.T) {
 	header := func(name, value string) func(*http.Response) {
 		return func(r *http.Response) {
 			if r.Header.Del(name); value != "" {

@@ -65,7 +65,7 @@ func allPass(t *testing.T, p *process, rows ...string) {
 	}
 }
 
-func TestS4_53_to_S4_62_S4_76_TheShortDrillPasses(t *testing.T) {
+func TestTheShortDrillPasses(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "report.json")
 	p := drillCommandLine(t, "--short", "--seed", "7", "--report", file).start()

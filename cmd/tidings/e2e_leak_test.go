@@ -24,9 +24,9 @@ func (h holds) within(start holds) bool {
 	return h.descriptors <= start.descriptors+12 && h.goroutines <= start.goroutines+24 && h.channels <= start.channels
 }
 
-// TestI10_AThousandStreamsLeaveNothingOpen: descriptors, goroutines and Redis
+// TestAThousandStreamsLeaveNothingOpen: descriptors, goroutines and Redis
 // channels are back at the start after 1,000 opens and closes.
-func TestI10_AThousandStreamsLeaveNothingOpen(t *testing.T) {
+func TestAThousandStreamsLeaveNothingOpen(t *testing.T) {
 	redis := eventstest.StartRedis(t)
 	client := redis.Client()
 	p := serve(t, short(map[string]string{"TIDINGS_REDIS_URL": redis.URL()}), "dev")

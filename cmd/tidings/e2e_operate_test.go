@@ -64,10 +64,10 @@ func ordered(t *testing.T, code int, env map[string]string, args ...string) stri
 	return p.out.String() + p.err.String()
 }
 
-// TestS4_77_TheKillSwitchHoldsForTheWholeFleet: ordered at one worker, it counts
+// TestTheKillSwitchHoldsForTheWholeFleet: ordered at one worker, it counts
 // at the next ticket of each. A job that waits keeps its status and ends at its
 // own time; first calls go on; what is not known is not touched.
-func TestS4_77_TheKillSwitchHoldsForTheWholeFleet(t *testing.T) {
+func TestTheKillSwitchHoldsForTheWholeFleet(t *testing.T) {
 	t.Parallel()
 	p := newPatient(t)
 	api, workers, env := fleet(t, p, nil)
@@ -170,8 +170,8 @@ func TestS4_77_TheKillSwitchHoldsForTheWholeFleet(t *testing.T) {
 	}
 }
 
-// TestI92_APauseFromATerminal: jobs wait and say so, and go on.
-func TestI92_APauseFromATerminal(t *testing.T) {
+// TestAPauseFromATerminal: jobs wait and say so, and go on.
+func TestAPauseFromATerminal(t *testing.T) {
 	t.Parallel()
 	p := newPatient(t)
 	p.well.Store(true)

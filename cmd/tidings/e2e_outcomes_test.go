@@ -64,9 +64,9 @@ func (p *process) metrics() string {
 	return string(body)
 }
 
-// TestS4_50_SixOutcomes: each is reached through the whole program, told as its
+// TestSixOutcomes: each is reached through the whole program, told as its
 // own event with its own code, has texts in 16 languages and its own metric.
-func TestS4_50_SixOutcomes(t *testing.T) {
+func TestSixOutcomes(t *testing.T) {
 	t.Parallel()
 	p := serve(t, short(map[string]string{"TIDINGS_OUTSIDE": "classification", "TIDINGS_WORKER_TOKEN": workerToken, "TIDINGS_ADMIN_PASSWORD": adminPassword, "TIDINGS_DEADLINE": "41s", "TIDINGS_CALL_BUDGET": "1s", "TIDINGS_CALLS": "1", "TIDINGS_QUEUE_ATTEMPTS": "2", "TIDINGS_QUEUE_DELAYS": "1s"}), "dev")
 	as := map[string]string{"TIDINGS_ADMIN_PASSWORD": adminPassword, "TIDINGS_OPS_URL": p.ops, "TIDINGS_OPERATOR": "ann"}

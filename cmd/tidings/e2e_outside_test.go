@@ -155,7 +155,7 @@ func TestAPythonWorkerThatIsKilledIsReplaced(t *testing.T) {
 	}
 }
 
-func TestS2_OutsideWorkersReportsOverHTTP(t *testing.T) {
+func TestOutsideWorkersReportsOverHTTP(t *testing.T) {
 	t.Parallel()
 	p := serve(t, short(map[string]string{"TIDINGS_OUTSIDE": "summary", "TIDINGS_WORKER_TOKEN": workerToken, "TIDINGS_ADMIN_PASSWORD": adminPassword}), "dev")
 	worker, admin := p.api+"/api/v1/worker", "Authorization: Basic "+base64.StdEncoding.EncodeToString([]byte("admin:"+adminPassword))

@@ -97,9 +97,9 @@ func (w *follower) follow(ctx context.Context, connected func()) {
 	}
 }
 
-// TestI13_ARollingRestartIsNoError: two API replicas and two workers are
+// TestARollingRestartIsNoError: two API replicas and two workers are
 // restarted one after the other under 500 streams and 50 running jobs.
-func TestI13_ARollingRestartIsNoError(t *testing.T) {
+func TestARollingRestartIsNoError(t *testing.T) {
 	const streams, running = 500, 50
 	var calls atomic.Int64
 	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -9,7 +9,7 @@ import (
 )
 
 // S4-16: what the gate goes by has names, bounds and the documented defaults.
-func TestS4_16_TheGatesDefaultsAreTheDocumentedOnes(t *testing.T) {
+func TestTheGatesDefaultsAreTheDocumentedOnes(t *testing.T) {
 	line, mode, err := read(t, map[string]string{"TIDINGS_REDIS_URL": "redis://127.0.0.1:1", "TIDINGS_MODEL": "local"}, "serve")
 	if err != nil {
 		t.Fatal(err)
@@ -19,7 +19,7 @@ func TestS4_16_TheGatesDefaultsAreTheDocumentedOnes(t *testing.T) {
 	}
 }
 
-func TestS4_16_EachSettingReachesTheGate(t *testing.T) {
+func TestEachSettingReachesTheGate(t *testing.T) {
 	env := map[string]string{
 		"TIDINGS_MODEL_CONCURRENCY": "40", "TIDINGS_BUSY_WAIT": "500ms", "TIDINGS_FIRST_RESERVE": "0.5",
 		"TIDINGS_RETRY_BURST": "8", "TIDINGS_RETRY_PER_FIRST": "0.1", "TIDINGS_RETRY_PER_SECOND": "2", "TIDINGS_RETRY_MANUAL_SHARE": "0.5",

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestS4_71_CheckListsWhoRepeatsWhat: every layer that could, its owner, its number
+// TestCheckListsWhoRepeatsWhat: every layer that could, its owner, its number
 // and where that is pinned, for the settings that were given.
-func TestS4_71_CheckListsWhoRepeatsWhat(t *testing.T) {
+func TestCheckListsWhoRepeatsWhat(t *testing.T) {
 	env := map[string]string{"TIDINGS_MODEL": "anthropic/claude-x", "TIDINGS_CALLS": "2", "TIDINGS_QUEUE_ATTEMPTS": "3", "TIDINGS_CALL_ALLOWANCE": "5",
 		"TIDINGS_RETRY_BURST": "40", "TIDINGS_REDIS_URL": "redis://127.0.0.1:6379?max_retries=7", "TIDINGS_BREAKER_OPEN": "17s"}
 	line, _, err := read(t, env, "check")

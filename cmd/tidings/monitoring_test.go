@@ -53,9 +53,9 @@ func registered(t *testing.T) map[string][]string {
 	return all
 }
 
-// TestS4_69_LabelsAreBounded: each label has a closed list or the names of what an
+// TestLabelsAreBounded: each label has a closed list or the names of what an
 // operator has configured. Ids are in logs and ledgers alone.
-func TestS4_69_LabelsAreBounded(t *testing.T) {
+func TestLabelsAreBounded(t *testing.T) {
 	bounded := []string{"workload", "dependency", "outcome", "reason", "result", "first", "class", "direction", "verdict", "action",
 		"step", "state", "status", "queue", "event", "method", "route", "cause", "why"}
 	used := map[string]bool{}

@@ -43,9 +43,9 @@ func orders(t *testing.T, address string, args ...string) (said string, err erro
 	return out.String(), err
 }
 
-// TestS4_77_AnEmptyFlagIsNotTakenForEverything: a script's variable that is not set
+// TestAnEmptyFlagIsNotTakenForEverything: a script's variable that is not set
 // must not switch all retries off, nor end a pause that it meant to begin.
-func TestS4_77_AnEmptyFlagIsNotTakenForEverything(t *testing.T) {
+func TestAnEmptyFlagIsNotTakenForEverything(t *testing.T) {
 	address, asked := takesAll(t, `{}`)
 	for _, c := range []struct {
 		want string
@@ -68,7 +68,7 @@ func TestS4_77_AnEmptyFlagIsNotTakenForEverything(t *testing.T) {
 	}
 }
 
-func TestS4_77_AnOrderThatCannotBeMeantAsksNobody(t *testing.T) {
+func TestAnOrderThatCannotBeMeantAsksNobody(t *testing.T) {
 	address, asked := takesAll(t, `{}`)
 	for want, args := range map[string][]string{
 		"--for is for retries off": {"retries", "on", "--for", "2h"},

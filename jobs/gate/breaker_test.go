@@ -20,7 +20,7 @@ func quick() gate.Settings {
 	return s
 }
 
-func TestBreaker_S4_29_I_91_ProbesOfTheWholeFleet(t *testing.T) {
+func TestBreaker_ProbesOfTheWholeFleet(t *testing.T) {
 	each(t, func(w *world) {
 		s := quick()
 		s.Probes = 5
@@ -52,7 +52,7 @@ func TestBreaker_S4_29_I_91_ProbesOfTheWholeFleet(t *testing.T) {
 	})
 }
 
-func TestBreaker_S4_30_S4_41_ReopensSlowly(t *testing.T) {
+func TestBreaker_ReopensSlowly(t *testing.T) {
 	each(t, func(w *world) {
 		s := quick()
 		s.Concurrency, s.FirstReserve, s.Growth = 6, 0, 0.5
@@ -91,7 +91,7 @@ func TestBreaker_S4_30_S4_41_ReopensSlowly(t *testing.T) {
 	})
 }
 
-func TestBreaker_I_91_AHungProbeDoesNotKeepItHalfOpen(t *testing.T) {
+func TestBreaker_AHungProbeDoesNotKeepItHalfOpen(t *testing.T) {
 	each(t, func(w *world) {
 		s := quick()
 		s.Probes, s.OpenFor, s.OpenMax = 1, 500*time.Millisecond, 2*time.Second
@@ -155,7 +155,7 @@ func TestBreaker_WhatCounts(t *testing.T) {
 	})
 }
 
-func TestBreaker_S4_37_OverloadLowersAdmission(t *testing.T) {
+func TestBreaker_OverloadLowersAdmission(t *testing.T) {
 	each(t, func(w *world) {
 		s := quick()
 		s.WindowCalls = 1000
@@ -283,7 +283,7 @@ func TestBreaker_ResultsOfEarlierStatesSayNothing(t *testing.T) {
 }
 
 // With everything failing and an empty budget, first calls are slowed down too.
-func TestBreaker_I_85_FirstCallsAreSlowedDown(t *testing.T) {
+func TestBreaker_FirstCallsAreSlowedDown(t *testing.T) {
 	inBubble(t, func(w *world) {
 		s := gate.Defaults()
 		g := w.gate(s)
@@ -307,7 +307,7 @@ func TestBreaker_I_85_FirstCallsAreSlowedDown(t *testing.T) {
 	})
 }
 
-func TestGate_I_92_ARateLimitHoldsEverybodyUntilItsReset(t *testing.T) {
+func TestGate_ARateLimitHoldsEverybodyUntilItsReset(t *testing.T) {
 	each(t, func(w *world) {
 		s := gate.Defaults()
 		s.Busy = 50 * time.Millisecond

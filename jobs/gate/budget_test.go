@@ -13,7 +13,7 @@ import (
 	"github.com/tidings/tidings/jobs/retry"
 )
 
-func TestBudget_S4_11_S4_14_I_84_I_88_ExtraCallsTakeTokens(t *testing.T) {
+func TestBudget_I_88_ExtraCallsTakeTokens(t *testing.T) {
 	each(t, func(w *world) {
 		g := w.gate(slow())
 		for range 10 {
@@ -30,7 +30,7 @@ func TestBudget_S4_11_S4_14_I_84_I_88_ExtraCallsTakeTokens(t *testing.T) {
 	})
 }
 
-func TestBudget_S4_15_RefilledByTimeAndFirstCalls(t *testing.T) {
+func TestBudget_RefilledByTimeAndFirstCalls(t *testing.T) {
 	each(t, func(w *world) {
 		g := w.gate(slow())
 		for range 10 {
@@ -67,7 +67,7 @@ func (w *world) drain(g *gate.Gate, ask func() gate.Ask) {
 	w.t.Fatal("the bucket has no bottom")
 }
 
-func TestBudget_I_83_RefillsToItsCapAndNotBeyond(t *testing.T) {
+func TestBudget_RefillsToItsCapAndNotBeyond(t *testing.T) {
 	each(t, func(w *world) {
 		g := w.gate(slow())
 		w.drain(g, w.again)
@@ -85,7 +85,7 @@ func TestBudget_I_83_RefillsToItsCapAndNotBeyond(t *testing.T) {
 	})
 }
 
-func TestBudget_I_87_OneBucketPerDependencyAndClass(t *testing.T) {
+func TestBudget_OneBucketPerDependencyAndClass(t *testing.T) {
 	each(t, func(w *world) {
 		g := w.gate(slow())
 		w.drain(g, w.again)
@@ -103,7 +103,7 @@ func TestBudget_I_87_OneBucketPerDependencyAndClass(t *testing.T) {
 	})
 }
 
-func TestBudget_S4_24_RefusalsTakeNothing(t *testing.T) {
+func TestBudget_RefusalsTakeNothing(t *testing.T) {
 	each(t, func(w *world) {
 		s := slow()
 		s.Concurrency, s.Probes = 1, 1
@@ -132,7 +132,7 @@ func TestBudget_S4_24_RefusalsTakeNothing(t *testing.T) {
 	})
 }
 
-func TestBudget_S4_25_OnlyWhatWasNotSentComesBack(t *testing.T) {
+func TestBudget_OnlyWhatWasNotSentComesBack(t *testing.T) {
 	sent := map[string]gate.Result{"ok": gate.OK()}
 	for _, k := range kinds() {
 		sent[string(k)] = gate.Failed(k, 0)
@@ -171,7 +171,7 @@ func TestBudget_S4_25_OnlyWhatWasNotSentComesBack(t *testing.T) {
 	})
 }
 
-func TestBudget_S4_25_WhatADeadHolderTookStaysTaken(t *testing.T) {
+func TestBudget_WhatADeadHolderTookStaysTaken(t *testing.T) {
 	each(t, func(w *world) {
 		g := w.gate(slow())
 		a := w.again()
@@ -191,7 +191,7 @@ func TestBudget_S4_25_WhatADeadHolderTookStaysTaken(t *testing.T) {
 
 // The callers count what they were allowed to send; the gate's own numbers are
 // not asked.
-func TestBudget_S4_16_S4_17_S4_18_I_89_TenClientsStayBelowTheFormula(t *testing.T) {
+func TestBudget_TenClientsStayBelowTheFormula(t *testing.T) {
 	each(t, func(w *world) {
 		s := gate.Defaults()
 		s.RetryBurst, s.RetryPerSecond, s.WindowCalls, s.Growth = 20, 2, 1000000, 10
@@ -272,7 +272,7 @@ func (c *counter) add(n int) {
 
 // The buckets follow the documented rule exactly, whatever happens in which order,
 // and come back to their caps.
-func TestBudget_S4_15_I_83_Property(t *testing.T) {
+func TestBudget_Property(t *testing.T) {
 	inBubble(t, func(w *world) {
 		round := 0
 		property(t, func(r *rapid.T) {

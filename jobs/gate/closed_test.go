@@ -24,9 +24,9 @@ func (s switchless) EvalSha(ctx context.Context, sha string, keys []string, args
 	return s.Scripter.EvalSha(ctx, sha, keys, args...)
 }
 
-// TestGate_S4_19_AnUnreadSwitchIsOff: who cannot know whether retries are off makes
+// TestGate_AnUnreadSwitchIsOff: who cannot know whether retries are off makes
 // none, and takes nothing for it. First calls do not ask.
-func TestGate_S4_19_AnUnreadSwitchIsOff(t *testing.T) {
+func TestGate_AnUnreadSwitchIsOff(t *testing.T) {
 	each(t, func(w *world) {
 		whole := w.gate(slow())
 		before := w.inspect(whole)

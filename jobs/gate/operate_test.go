@@ -20,7 +20,7 @@ func (w *world) ok(err error) {
 	}
 }
 
-func TestSwitch_S4_77_CountsAtTheNextTicketEverywhere(t *testing.T) {
+func TestSwitch_CountsAtTheNextTicketEverywhere(t *testing.T) {
 	scopes := map[string]gate.Scope{"all": {}, "dependency": {Dependency: dep}, "workload": {Workload: "summary"}}
 	for name, scope := range scopes {
 		t.Run(name, func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestSwitch_S4_77_CountsAtTheNextTicketEverywhere(t *testing.T) {
 	}
 }
 
-func TestSwitch_S4_77_SaysWhoWhyAndUntilWhen(t *testing.T) {
+func TestSwitch_SaysWhoWhyAndUntilWhen(t *testing.T) {
 	each(t, func(w *world) {
 		g := w.gate(gate.Defaults())
 		short := w.order(600 * time.Millisecond)

@@ -16,7 +16,7 @@ import (
 	"github.com/tidings/tidings/jobs/retry"
 )
 
-func TestPermit_S4_20_S4_21_S4_23_PlacesForAllKindsOfCalls(t *testing.T) {
+func TestPermit_PlacesForAllKindsOfCalls(t *testing.T) {
 	each(t, func(w *world) {
 		s := gate.Defaults()
 		s.Concurrency, s.FirstReserve = 3, 0
@@ -36,7 +36,7 @@ func TestPermit_S4_20_S4_21_S4_23_PlacesForAllKindsOfCalls(t *testing.T) {
 	})
 }
 
-func TestPermit_S4_21_FirstCallsGoBeforeRepeatedOnes(t *testing.T) {
+func TestPermit_FirstCallsGoBeforeRepeatedOnes(t *testing.T) {
 	each(t, func(w *world) {
 		s := gate.Defaults()
 		s.Concurrency, s.FirstReserve = 10, 0.2
@@ -174,7 +174,7 @@ func TestPermit_EveryVerbCanBeRepeated_Property(t *testing.T) {
 }
 
 // The callers count how many of them are in a call.
-func TestPermit_S4_17_S4_21_TheFleetStaysBelowItsConcurrency(t *testing.T) {
+func TestPermit_TheFleetStaysBelowItsConcurrency(t *testing.T) {
 	each(t, func(w *world) {
 		s := gate.Defaults()
 		s.Concurrency, s.Busy = 7, 10*time.Millisecond
@@ -223,7 +223,7 @@ func TestPermit_S4_17_S4_21_TheFleetStaysBelowItsConcurrency(t *testing.T) {
 	})
 }
 
-func TestGate_S4_19_WithoutRedisNobodyCalls(t *testing.T) {
+func TestGate_WithoutRedisNobodyCalls(t *testing.T) {
 	server := eventstest.StartRedis(t)
 	client := server.Client()
 	w := &world{t: t, client: func() redis.UniversalClient { return client }, redis: client}

@@ -210,7 +210,7 @@ func TestTurns_ADyingConnectionHoldsUpNobodyElse(t *testing.T) {
 	})
 }
 
-func TestTurns_S4_19_AFailedScriptIsEverybodysFailure(t *testing.T) {
+func TestTurns_AFailedScriptIsEverybodysFailure(t *testing.T) {
 	inBubble(t, func(w *world) {
 		var l line
 		g := l.in(w, gate.Defaults())
@@ -231,7 +231,7 @@ func TestTurns_S4_19_AFailedScriptIsEverybodysFailure(t *testing.T) {
 	})
 }
 
-func TestTurns_S4_77_TheSwitchIsReadForEachOfThem(t *testing.T) {
+func TestTurns_TheSwitchIsReadForEachOfThem(t *testing.T) {
 	inBubble(t, func(w *world) {
 		l := line{keys: "tidings:{gate}:"}
 		g := l.in(w, gate.Defaults())

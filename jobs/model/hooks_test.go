@@ -15,7 +15,7 @@ import (
 )
 
 // S4-32, S4-33: asked, sent, recorded, and only then is a wait announced.
-func TestS4_32_S4_33_HooksAreCalledInOrder(t *testing.T) {
+func TestHooksAreCalledInOrder(t *testing.T) {
 	var log []string
 	a := defaults()
 	a.hooks = model.Hooks{
@@ -37,7 +37,7 @@ func TestS4_32_S4_33_HooksAreCalledInOrder(t *testing.T) {
 	}
 }
 
-func TestS3_25_EachCallHasItsRecord(t *testing.T) {
+func TestEachCallHasItsRecord(t *testing.T) {
 	o := play(t, defaults(), modeltest.Status(503).After(2*time.Second).Using(10, 0), modeltest.Answer(`{}`).After(3*time.Second).Using(20, 5))
 	wantSuccess(t, o, 2)
 	if len(o.records) != 2 {
@@ -65,7 +65,7 @@ type priced struct{ *modeltest.Scripted }
 
 func (priced) Dependency() string { return "openai/gpt-4.1" }
 
-func TestS3_24_FailedCallsCostToo(t *testing.T) {
+func TestFailedCallsCostToo(t *testing.T) {
 	input, output := int64(1_000_000), int64(0)
 	p := priced{modeltest.NewScripted(modeltest.Fail(&model.Error{
 		Kind: retry.StreamInterrupted, Usage: model.Usage{InputTokens: &input, OutputTokens: &output},
@@ -81,7 +81,7 @@ func TestS3_24_FailedCallsCostToo(t *testing.T) {
 }
 
 // S4-58: partial output is never served, whatever a provider hands over.
-func TestS4_40_PartialOutputIsDropped(t *testing.T) {
+func TestPartialOutputIsDropped(t *testing.T) {
 	cut := modeltest.Cut()
 	cut.Content = []byte(`{"text":"half a`)
 	o := play(t, defaults(), cut)
@@ -133,7 +133,7 @@ func TestWaitingDoesNotLengthenThePause(t *testing.T) {
 }
 
 // S4-07: time is checked again after each pause. Slow hooks can use it up.
-func TestS4_07_TimeIsCheckedAgainAfterThePause(t *testing.T) {
+func TestTimeIsCheckedAgainAfterThePause(t *testing.T) {
 	a := defaults()
 	a.hooks.Waiting = func(context.Context, int, time.Duration, *model.Error) error {
 		time.Sleep(36 * time.Second)
@@ -181,7 +181,7 @@ func TestAfterRunsInAContextThatDoesNotEnd(t *testing.T) {
 
 // -- Wait hints
 
-func TestI74_AHintThatFitsIsWaitedInTheCall(t *testing.T) {
+func TestAHintThatFitsIsWaitedInTheCall(t *testing.T) {
 	o := play(t, defaults(), modeltest.RateLimited(20*time.Second), modeltest.OK())
 	wantSuccess(t, o, 2)
 	wantPauses(t, o, 20*time.Second)
@@ -192,7 +192,7 @@ func TestAHintNeverShortensThePause(t *testing.T) {
 	wantPauses(t, o, time.Second)
 }
 
-func TestI74_AHintThatDoesNotFitEndsTheAttemptAndIsKept(t *testing.T) {
+func TestAHintThatDoesNotFitEndsTheAttemptAndIsKept(t *testing.T) {
 	for _, hint := range []time.Duration{35*time.Second + 1, 171 * time.Second} { // 45 - 10 = 35
 		o := play(t, defaults(), modeltest.RateLimited(hint), modeltest.OK())
 		wantFailure(t, o, 1, retry.RateLimited)

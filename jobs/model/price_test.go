@@ -12,7 +12,7 @@ func usage(input, cached, output int64) model.Usage {
 	return model.Usage{InputTokens: &input, CachedTokens: &cached, OutputTokens: &output}
 }
 
-func TestS3_27_Cost(t *testing.T) {
+func TestCost(t *testing.T) {
 	noCache := usage(1_000_000, 0, 0)
 	noCache.CachedTokens = nil
 	tests := []struct {

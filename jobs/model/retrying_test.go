@@ -118,27 +118,27 @@ func wantPauses(t *testing.T, o outcome, want ...time.Duration) {
 
 // -- Which errors, how often
 
-func TestS0_02_S0_24_503ThenSuccess(t *testing.T) {
+func TestSuccessAfterA503(t *testing.T) {
 	o := play(t, defaults(), modeltest.Status(503), modeltest.OK())
 	wantSuccess(t, o, 2)
 	wantPauses(t, o, time.Second)
 }
 
-func TestS0_01_S0_25_429ThenSuccess(t *testing.T) {
+func TestSuccessAfterA429(t *testing.T) {
 	wantSuccess(t, play(t, defaults(), modeltest.Status(429), modeltest.OK()), 2)
 }
 
-func TestS1_01_529ThenSuccess(t *testing.T) {
+func TestSuccessAfterA529(t *testing.T) {
 	wantSuccess(t, play(t, defaults(), modeltest.Status(529), modeltest.OK()), 2)
 }
 
-func TestS0_08_S0_26_503Always(t *testing.T) {
+func TestAlwaysA503(t *testing.T) {
 	o := play(t, defaults(), modeltest.Status(503))
 	wantFailure(t, o, 3, retry.Unavailable)
 	wantPauses(t, o, time.Second, 2*time.Second)
 }
 
-func TestS0_03_S0_07_S0_27_PermanentStatusIsOneCallAndNoWait(t *testing.T) {
+func TestPermanentStatusIsOneCallAndNoWait(t *testing.T) {
 	for status, kind := range map[int]retry.Kind{
 		400: retry.InvalidInput, 401: retry.Auth, 403: retry.Auth, 404: retry.Misconfigured, 500: retry.Internal,
 		402: retry.Quota, 413: retry.InvalidInput,
@@ -151,11 +151,11 @@ func TestS0_03_S0_07_S0_27_PermanentStatusIsOneCallAndNoWait(t *testing.T) {
 	}
 }
 
-func TestS0_04_S0_28_TimeoutIsOneCall(t *testing.T) {
+func TestTimeoutIsOneCall(t *testing.T) {
 	wantFailure(t, play(t, defaults(), modeltest.Timeout(), modeltest.OK()), 1, retry.Timeout)
 }
 
-func TestS0_05_NetworkErrorIsOneCall(t *testing.T) {
+func TestNetworkErrorIsOneCall(t *testing.T) {
 	for kind, step := range map[retry.Kind]modeltest.Step{
 		retry.Network: modeltest.Network(), retry.StreamInterrupted: modeltest.Cut(),
 		retry.Unavailable: modeltest.Status(502), retry.Timeout: modeltest.Status(504),
@@ -168,7 +168,7 @@ func TestS0_05_NetworkErrorIsOneCall(t *testing.T) {
 	}
 }
 
-func TestS0_06_HangingModelIsLeftToTheQueue(t *testing.T) {
+func TestHangingModelIsLeftToTheQueue(t *testing.T) {
 	o := play(t, defaults(), modeltest.Hang(), modeltest.OK())
 	wantFailure(t, o, 1, retry.Timeout)
 	if o.took != 30*time.Second || o.records[0].Decision != model.DecisionQueue {
@@ -176,7 +176,7 @@ func TestS0_06_HangingModelIsLeftToTheQueue(t *testing.T) {
 	}
 }
 
-func TestS0_09_EachNumberOfCalls(t *testing.T) {
+func TestEachNumberOfCalls(t *testing.T) {
 	for calls := 1; calls <= 5; calls++ {
 		a := defaults()
 		a.settings.Calls = calls
@@ -184,13 +184,13 @@ func TestS0_09_EachNumberOfCalls(t *testing.T) {
 	}
 }
 
-func TestS0_10_S0_11_FirstPauseAndCap(t *testing.T) {
+func TestFirstPauseAndCap(t *testing.T) {
 	a := defaults()
 	a.settings.Calls, a.settings.FirstPause = 5, 5*time.Second
 	wantPauses(t, play(t, a, modeltest.Status(503)), seconds(5, 8, 8, 8)...)
 }
 
-func TestS0_12_JitterFraction(t *testing.T) {
+func TestJitterFraction(t *testing.T) {
 	a := defaults()
 	a.settings.Jitter = 0.25
 	a.random = func() float64 { return 0 }
@@ -199,7 +199,7 @@ func TestS0_12_JitterFraction(t *testing.T) {
 
 // -- The budget
 
-func TestS0_13_S0_16_AllCallsAndPausesShareOneBudget(t *testing.T) {
+func TestAllCallsAndPausesShareOneBudget(t *testing.T) {
 	// Each call fails after 15 s: 15 + 1 + 15 + 2 leave 12 s for the third.
 	o := play(t, defaults(), modeltest.Status(503).After(15*time.Second), modeltest.Status(503).After(15*time.Second), modeltest.Hang())
 	wantFailure(t, o, 3, retry.Timeout)
@@ -211,7 +211,7 @@ func TestS0_13_S0_16_AllCallsAndPausesShareOneBudget(t *testing.T) {
 	}
 }
 
-func TestS0_14_S0_30_EachLaterTimeoutIsSmaller(t *testing.T) {
+func TestEachLaterTimeoutIsSmaller(t *testing.T) {
 	a := defaults()
 	a.settings.PerCall = time.Minute // the budget rules
 	o := play(t, a, modeltest.Status(503), modeltest.Status(503), modeltest.OK())
@@ -221,7 +221,7 @@ func TestS0_14_S0_30_EachLaterTimeoutIsSmaller(t *testing.T) {
 	}
 }
 
-func TestS0_15_S0_29_TooLittleRestIsOneCall(t *testing.T) {
+func TestTooLittleRestIsOneCall(t *testing.T) {
 	// 45 - 34.5 - 1 leaves 9.5 s; the limit of one call is out of the way.
 	a := defaults()
 	a.settings.PerCall = time.Minute
@@ -239,7 +239,7 @@ func TestS0_15_S0_29_TooLittleRestIsOneCall(t *testing.T) {
 	}
 }
 
-func TestS0_15_ExactlyTheRestIsEnough(t *testing.T) {
+func TestExactlyTheRestIsEnough(t *testing.T) {
 	a := defaults()
 	a.settings.PerCall = time.Minute
 	o := play(t, a, modeltest.Status(503).After(34*time.Second), modeltest.OK())
@@ -249,7 +249,7 @@ func TestS0_15_ExactlyTheRestIsEnough(t *testing.T) {
 	}
 }
 
-func TestS0_17_HangingOnAllCallsCostsAtMostOneBudget(t *testing.T) {
+func TestHangingOnAllCallsCostsAtMostOneBudget(t *testing.T) {
 	a := defaults()
 	a.settings.Budget, a.settings.PerCall = 60*time.Second, 60*time.Second
 	o := play(t, a, modeltest.Hang())
@@ -259,7 +259,7 @@ func TestS0_17_HangingOnAllCallsCostsAtMostOneBudget(t *testing.T) {
 	}
 }
 
-func TestS1_06_LongWorkloadsHaveTheirOwnLimits(t *testing.T) {
+func TestLongWorkloadsHaveTheirOwnLimits(t *testing.T) {
 	a := defaults()
 	a.request.Long = true
 	o := play(t, a, modeltest.Status(503).After(59*time.Second), modeltest.Hang())
@@ -269,7 +269,7 @@ func TestS1_06_LongWorkloadsHaveTheirOwnLimits(t *testing.T) {
 	}
 }
 
-func TestS4_07_TheDeadlineIsPartOfTheBudget(t *testing.T) {
+func TestTheDeadlineIsPartOfTheBudget(t *testing.T) {
 	a := defaults()
 	a.within = 20 * time.Second
 	o := play(t, a, modeltest.Status(503).After(9500*time.Millisecond), modeltest.OK())
@@ -285,7 +285,7 @@ func TestS4_07_TheDeadlineIsPartOfTheBudget(t *testing.T) {
 	}
 }
 
-func TestI81_NoTimeIsNoCall(t *testing.T) {
+func TestNoTimeIsNoCall(t *testing.T) {
 	for within, calls := range map[time.Duration]int{
 		-time.Minute: 0, time.Millisecond: 0, 999 * time.Millisecond: 0, time.Second: 1, 5 * time.Second: 1,
 	} {
@@ -320,7 +320,7 @@ func TestTheContextsDeadlineIsPartOfTheBudget(t *testing.T) {
 
 // -- Source 3
 
-func TestS3_05_OneAttemptHasNoPause(t *testing.T) {
+func TestOneAttemptHasNoPause(t *testing.T) {
 	a := defaults()
 	a.settings.Calls = 1
 	o := play(t, a, modeltest.Status(503))
@@ -330,7 +330,7 @@ func TestS3_05_OneAttemptHasNoPause(t *testing.T) {
 	}
 }
 
-func TestS3_07_S3_09_FourPausesForFiveFailuresAndNoFifth(t *testing.T) {
+func TestFourPausesForFiveFailuresAndNoFifth(t *testing.T) {
 	a := defaults()
 	a.settings.Calls, a.settings.Cap = 5, 4*time.Second
 	o := play(t, a, modeltest.Status(503))
@@ -341,7 +341,7 @@ func TestS3_07_S3_09_FourPausesForFiveFailuresAndNoFifth(t *testing.T) {
 	}
 }
 
-func TestS3_03_S3_11_PausesAreDrawnFromTheInjectedSource(t *testing.T) {
+func TestPausesAreDrawnFromTheInjectedSource(t *testing.T) {
 	a := defaults()
 	a.settings.Jitter = 1
 	draws := []float64{0.5, 0.125}
@@ -349,7 +349,7 @@ func TestS3_03_S3_11_PausesAreDrawnFromTheInjectedSource(t *testing.T) {
 	wantPauses(t, play(t, a, modeltest.Status(503)), seconds(0.5, 0.25)...)
 }
 
-func TestS3_10_TwoFailuresThenSuccess(t *testing.T) {
+func TestTwoFailuresThenSuccess(t *testing.T) {
 	o := play(t, defaults(), modeltest.Status(429), modeltest.Status(429), modeltest.OK())
 	wantSuccess(t, o, 3)
 	if o.took != 3*time.Second {
@@ -357,7 +357,7 @@ func TestS3_10_TwoFailuresThenSuccess(t *testing.T) {
 	}
 }
 
-func TestS3_12_SuccessReturnsItsValue(t *testing.T) {
+func TestSuccessReturnsItsValue(t *testing.T) {
 	o := play(t, defaults(), modeltest.Answer(`{"a":1}`).Using(7, 3))
 	wantSuccess(t, o, 1)
 	if string(o.resp.Content) != `{"a":1}` || *o.resp.Usage.InputTokens != 7 {
@@ -365,7 +365,7 @@ func TestS3_12_SuccessReturnsItsValue(t *testing.T) {
 	}
 }
 
-func TestS3_13_AnythingElseComesOutUnchangedAtOnce(t *testing.T) {
+func TestAnythingElseComesOutUnchangedAtOnce(t *testing.T) {
 	want := &model.Error{Kind: retry.InvalidOutput, Status: 200, Type: "refusal", RequestID: "req-1"} // S3-21
 	o := play(t, defaults(), modeltest.Fail(want), modeltest.OK())
 	wantFailure(t, o, 1, retry.InvalidOutput)
@@ -375,7 +375,7 @@ func TestS3_13_AnythingElseComesOutUnchangedAtOnce(t *testing.T) {
 	}
 }
 
-func TestS3_14_ExhaustedNamesTheCallsAndWrapsTheLastCause(t *testing.T) {
+func TestExhaustedNamesTheCallsAndWrapsTheLastCause(t *testing.T) {
 	last := &model.Error{Kind: retry.Overloaded, Status: 529, RequestID: "req-3", RetryAfter: 90 * time.Second}
 	o := play(t, defaults(), modeltest.Status(503), modeltest.Status(429), modeltest.Fail(last))
 	wantFailure(t, o, 3, retry.Overloaded)
@@ -395,7 +395,7 @@ func TestS3_14_ExhaustedNamesTheCallsAndWrapsTheLastCause(t *testing.T) {
 
 // S3-17: 200 clients hit by 429 at once come back spread out, and give up after
 // few tries.
-func TestS3_15_S3_17_ManyClientsDoNotReturnTogether(t *testing.T) {
+func TestManyClientsDoNotReturnTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const clients = 200
 		p := modeltest.NewScripted(modeltest.Status(429))
@@ -435,7 +435,7 @@ func TestS3_15_S3_17_ManyClientsDoNotReturnTogether(t *testing.T) {
 }
 
 // S0-33: independent failures of one call in three become one operation in 27.
-func TestS0_33_FailureRateFallsFromAThirdToOneIn27(t *testing.T) {
+func TestFailureRateFallsFromAThirdToOneIn27(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const operations = 20_000
 		p := modeltest.NewRandom(33, 1.0/3, modeltest.Status(503))

@@ -26,7 +26,7 @@ func bounds(b retry.Backoff, repeats int) []time.Duration {
 	return ds
 }
 
-func TestS3_01_Bounds(t *testing.T) {
+func TestBounds(t *testing.T) {
 	tests := []struct {
 		id        string
 		base, cap float64
@@ -54,14 +54,14 @@ func TestS3_01_Bounds(t *testing.T) {
 	}
 }
 
-func TestS3_06_TenCallsLastBoundIsTheCap(t *testing.T) {
+func TestTenCallsLastBoundIsTheCap(t *testing.T) {
 	b := retry.Backoff{Base: time.Second, Cap: 8 * time.Second}
 	if got := b.Bound(9); got != 8*time.Second {
 		t.Errorf("last of nine bounds is %s, want 8s", got)
 	}
 }
 
-func TestS3_08_CapKeepsTenCallsShort(t *testing.T) {
+func TestCapKeepsTenCallsShort(t *testing.T) {
 	without := retry.Backoff{Base: time.Second}.Worst(10)
 	with := retry.Backoff{Base: time.Second, Cap: 8 * time.Second}.Worst(10)
 	if without <= 8*time.Minute {
@@ -89,7 +89,7 @@ func TestBoundIsSafe(t *testing.T) {
 	}
 }
 
-func TestS3_03_FullJitterIsUniform(t *testing.T) {
+func TestFullJitterIsUniform(t *testing.T) {
 	b := retry.Backoff{Base: time.Second, Cap: 8 * time.Second, Jitter: 1}
 	if got := b.Pause(3, func() float64 { return 0.25 }); got != time.Second {
 		t.Errorf("a quarter of 4s is %s", got)
@@ -111,7 +111,7 @@ func TestS3_03_FullJitterIsUniform(t *testing.T) {
 	}
 }
 
-func TestS0_12_FractionVariesByAtMostThatMuch(t *testing.T) {
+func TestFractionVariesByAtMostThatMuch(t *testing.T) {
 	b := retry.Backoff{Base: time.Second, Cap: 8 * time.Second, Jitter: 0.25}
 	low := b.Pause(2, func() float64 { return 0 })
 	high := b.Pause(2, func() float64 { return math.Nextafter(1, 0) })

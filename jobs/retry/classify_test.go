@@ -72,7 +72,7 @@ func TestOverloadInside500(t *testing.T) {
 }
 
 // S1-03, I-79: one row per pattern, and what only looks like one.
-func TestS1_03_ClassifyText(t *testing.T) {
+func TestClassifyText(t *testing.T) {
 	tests := []struct {
 		text   string
 		kind   retry.Kind
@@ -103,14 +103,14 @@ func TestS1_03_ClassifyText(t *testing.T) {
 }
 
 // Section 6 row 4: the word "timeout" is the queue's alone.
-func TestS1_03_TextTimeoutIsForTheQueueOnly(t *testing.T) {
+func TestTextTimeoutIsForTheQueueOnly(t *testing.T) {
 	kind, inCall := retry.Classify(0, "Read Timeout")
 	if inCall || !kind.Queued() {
 		t.Errorf("got %s, in call %v, queued %v; want the queue only", kind, inCall, kind.Queued())
 	}
 }
 
-func TestS1_04_TextNeverMakes400Or401Retryable(t *testing.T) {
+func TestTextNeverMakes400Or401Retryable(t *testing.T) {
 	for _, pattern := range []string{"overloaded", "rate limit", "too many requests", "temporarily unavailable", "timeout"} {
 		for _, status := range []int{400, 401} {
 			if kind, inCall := retry.Classify(status, pattern); inCall || kind.Queued() {

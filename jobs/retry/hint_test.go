@@ -14,7 +14,7 @@ import (
 func noon() time.Time { return time.Date(2026, 4, 7, 12, 0, 0, 0, time.UTC) }
 
 // I-75 and I-74.
-func TestI75_ParseWait(t *testing.T) {
+func TestParseWait(t *testing.T) {
 	now := noon()
 	epoch := now.Unix()
 	tests := []struct {

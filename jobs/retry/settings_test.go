@@ -33,7 +33,7 @@ func TestDefaultsAreThoseOfTheDocument(t *testing.T) {
 	}
 }
 
-func TestS4_09_WorstIsShown(t *testing.T) {
+func TestWorstIsShown(t *testing.T) {
 	source1 := retry.Defaults() // S1-05 to S1-09: 4 calls x 3 attempts
 	source1.Calls, source1.Attempts = 4, 3
 	jitter := retry.Defaults()
@@ -143,7 +143,7 @@ func TestCheckAccepts(t *testing.T) {
 	}
 }
 
-func TestS0_19_CheckJoinsWhatIsWrong(t *testing.T) {
+func TestCheckJoinsWhatIsWrong(t *testing.T) {
 	s := retry.Defaults()
 	s.Calls, s.Attempts = 9, 99
 	err := s.Check()

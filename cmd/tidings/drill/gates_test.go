@@ -62,7 +62,7 @@ func extraCall(e *evidence) {
 	e.calls = append(e.calls, received{Op: "b", N: 3, Arrived: at(1040), Left: at(1041), Step: answers, Done: true, Beside: 1})
 }
 
-func TestS4_62_EachGateCanFail(t *testing.T) {
+func TestEachGateCanFail(t *testing.T) {
 	for name, c := range map[string]struct {
 		gate  func(evidence) Line
 		wrong func(*evidence)
@@ -123,7 +123,7 @@ func broken() evidence {
 	return e
 }
 
-func TestS4_58_GatesOfBrokenAnswersCanFail(t *testing.T) {
+func TestGatesOfBrokenAnswersCanFail(t *testing.T) {
 	known, price := int64(5), 0.1
 	for name, c := range map[string]struct {
 		gate  func(evidence) Line
@@ -166,7 +166,7 @@ func recovered() (evidence, []phase) {
 	return e, phases
 }
 
-func TestS4_57_GatesOfRecoveryCanFail(t *testing.T) {
+func TestGatesOfRecoveryCanFail(t *testing.T) {
 	for name, c := range map[string]struct {
 		gate  func(evidence, []phase) Line
 		wrong func(*evidence, []phase)
@@ -206,7 +206,7 @@ func TestS4_57_GatesOfRecoveryCanFail(t *testing.T) {
 	}
 }
 
-func TestS4_60_AReportNamesEverything(t *testing.T) {
+func TestAReportNamesEverything(t *testing.T) {
 	r := newReport(Options{Seed: 7, Replicas: 10, Short: true, Versions: map[string]string{"SDK": "v9"}})
 	r.Traffic["S4-53"], r.Settings["S4-53"] = []string{"5 operations"}, []string{strings.Join(quick().env(), " ")}
 	if r.Passed() {
@@ -234,7 +234,7 @@ func TestUnknownRowsAreRefused(t *testing.T) {
 	}
 }
 
-func TestS4_61_TheBaselineComesFirstAndCrowdsLast(t *testing.T) {
+func TestTheBaselineComesFirstAndCrowdsLast(t *testing.T) {
 	names := Names()
 	if names[0] != "baseline" || slices.Index(names, "S4-58") > slices.Index(names, "S4-54") {
 		t.Errorf("the order is %v", names)

@@ -46,7 +46,7 @@ func soon(t *testing.T) context.Context {
 
 // The stand-in counts on its own: a caller that calls more often than it may is
 // seen, whatever it says about itself.
-func TestS4_62_TheStandInSeesWhoCallsTooOften(t *testing.T) {
+func TestTheStandInSeesWhoCallsTooOften(t *testing.T) {
 	s := opened(t)
 	set := quick()
 	set.calls, set.attempts, set.allowance, set.concurrency = 1, 2, 2, 1
@@ -84,7 +84,7 @@ func TestS4_62_TheStandInSeesWhoCallsTooOften(t *testing.T) {
 
 // Received is received, and work is work: what it has no room for counts as a call,
 // and what its caller never heard of as an effect.
-func TestS4_62_TheStandInCountsWhatNobodyHeardOf(t *testing.T) {
+func TestTheStandInCountsWhatNobodyHeardOf(t *testing.T) {
 	s := opened(t)
 	op := numbered("S4-55", 0)
 	s.script(op, works)

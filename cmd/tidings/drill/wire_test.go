@@ -9,7 +9,7 @@ import (
 )
 
 // What was sent arrives, and its answer does not.
-func TestS4_55_TheWireLosesAnswersAndNoRequests(t *testing.T) {
+func TestTheWireLosesAnswersAndNoRequests(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -56,7 +56,7 @@ func (timeout) Temporary() bool { return true }
 // S0-20, I-72, I-76: the SDK's own retries are off. The real SDK over a counting
 // transport sends one request, whatever comes back, also when the answer asks it
 // to try again.
-func TestS4_26_S4_27_SDKsNeverRepeat(t *testing.T) {
+func TestSDKsNeverRepeat(t *testing.T) {
 	status := func(code int, headers ...string) carried {
 		return func(*http.Request) (*http.Response, error) {
 			h := http.Header{"Content-Type": {"application/json"}}
@@ -279,7 +279,7 @@ func TestWaitUntilADate(t *testing.T) {
 }
 
 // S0-24, S0-31: layer 1 over each real adapter.
-func TestS0_31_EachProviderIsRetriedInTheCall(t *testing.T) {
+func TestEachProviderIsRetriedInTheCall(t *testing.T) {
 	for _, vendor := range vendors() {
 		first := true
 		bad, good := replay(t, vendor, "503"), replay(t, vendor, "200")

@@ -160,7 +160,7 @@ func TestRecordedAnswers(t *testing.T) {
 }
 
 // S1-04: nothing that an answer says makes a 400 or 401 worth repeating.
-func TestS1_04_NoTypeMakes400Or401Retryable(t *testing.T) {
+func TestNoTypeMakes400Or401Retryable(t *testing.T) {
 	for vendor, typ := range map[string]string{
 		"anthropic": `"type":"overloaded_error"`, "openai": `"code":"rate_limit_exceeded","type":"requests"`, "gemini": `"status":"UNAVAILABLE"`,
 	} {

@@ -185,5 +185,14 @@ func Suite(t *testing.T, open func(t *testing.T) Store) {
 				t.Errorf("%s made %+v %v", job, d, err)
 			}
 		}
+		submit(t, s, "J4")
+		claim(t, s, "J4")
+		failed := apply(t, s, "settle", store.Want{}, func(state lifecycle.State) lifecycle.Change {
+			c, _, _ := rules().Settle(state, "J4", "T J4", lifecycle.Attempt{Outcome: events.OutcomeFailed, Reason: events.Internal, CanRetry: true})
+			return c
+		})
+		if d, err := s.Document(t.Context(), topic); err != nil || d.Version != 3 || d.JobID != "J3" || failed.InputBytes == 0 {
+			t.Errorf("a job that failed left %+v %v, and %d bytes of input", d, err, failed.InputBytes)
+		}
 	})
 }
