@@ -22,6 +22,9 @@ import (
 func check(ctx context.Context, c *checkCommand, out io.Writer) int {
 	printWorst(out, &c.settings)
 	printInventory(out, &c.settings)
+	if len(c.Unknown) > 0 {
+		fmt.Fprintf(out, "\nno settings, and so without effect: %s\n", strings.Join(c.Unknown, ", "))
+	}
 	if !c.DryRun {
 		return 0
 	}

@@ -42,6 +42,8 @@ type commandLine struct {
 	Pause   pauseCommand   `cmd:"" help:"Let all calls to a model wait for a time. Jobs wait with them."`
 	Resume  resumeCommand  `cmd:"" help:"End such a pause, and a wait that the model's provider asked all for."`
 	Probe   probeCommand   `cmd:"" help:"Let the next calls test a model whose breaker is open, instead of waiting for its time."`
+
+	Version struct{} `cmd:"" help:"Say what was built: the commit, the toolchain and each library with its version."`
 }
 
 // settings are those of every mode that runs parts of the service.
@@ -115,6 +117,8 @@ type settings struct {
 	WorkerToken   string `kong:"-"`
 	OwnerSalt     string `kong:"-"`
 	ModelKey      string `kong:"-"`
+	// Unknown are variables that are named as settings are and are none.
+	Unknown []string `kong:"-"`
 
 	retry retry.Settings
 	gate  gate.Settings
@@ -152,7 +156,22 @@ func readCommandLine(args []string, stdout, stderr io.Writer) (line *commandLine
 	if err != nil {
 		return nil, "", err
 	}
+	if slices.Equal(args, []string{"--version"}) {
+		args = []string{"version"}
+	}
 	parsed, err := parser.Parse(args)
+	if err != nil {
+		return nil, "", err
+	}
+	var variables []string
+	for _, command := range parser.Model.Leaves(false) {
+		for _, flags := range command.AllFlags(false) {
+			for _, flag := range flags {
+				variables = append(variables, flag.Envs...)
+			}
+		}
+	}
+	unknown, err := unknownSettings(variables)
 	if err != nil {
 		return nil, "", err
 	}
@@ -178,7 +197,7 @@ func readCommandLine(args []string, stdout, stderr io.Writer) (line *commandLine
 		a.password = password
 	}
 	if s != nil {
-		s.AdminPassword = password
+		s.AdminPassword, s.Unknown = password, unknown
 		err = s.complete(mode)
 	}
 	return line, mode, err

@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -40,6 +41,19 @@ func read(t *testing.T, env map[string]string, args ...string) (*commandLine, st
 		t.Setenv(name, value)
 	}
 	return readCommandLine(args, io.Discard, io.Discard)
+}
+
+func TestAVariableThatIsNoSettingIsNamed(t *testing.T) {
+	for name, meant := range map[string]string{"TIDINGS_MODLE": "TIDINGS_MODEL", "TIDINGS_ADMIN_PASSWORT": "TIDINGS_ADMIN_PASSWORD",
+		"TIDINGS_JWT_SECRET_FIL": "TIDINGS_JWT_SECRET_FILE", "TIDINGS_OPSLISTEN": "TIDINGS_OPS_LISTEN"} {
+		if _, _, err := read(t, map[string]string{name: "x"}, "dev"); err == nil || !strings.Contains(err.Error(), name+" is no setting: did you mean "+meant+"?") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	line, _, err := read(t, map[string]string{"TIDINGS_ADDR": "x", "TIDINGS_LISTEN": "127.0.0.1:0", "TIDINGS_ADMIN_PASSWORD": "long enough for anybody"}, "dev")
+	if err != nil || !slices.Equal(line.Dev.Unknown, []string{"TIDINGS_ADDR"}) {
+		t.Errorf("named %v", err)
+	}
 }
 
 func TestDevLooksLessOftenForJobs(t *testing.T) {

@@ -187,7 +187,7 @@ func testSupport(s source) string {
 }
 
 func environment(s source) string {
-	if s.name == "cmd/tidings/config.go" || s.name == "cmd/tidings/secrets.go" || s.test() || s.support() {
+	if s.name == "cmd/tidings/config.go" || s.name == "cmd/tidings/environment.go" || s.test() || s.support() {
 		return ""
 	}
 	return calls(s, s.syntax, "os", "Getenv", "LookupEnv", "Environ", "ExpandEnv")

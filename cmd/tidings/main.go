@@ -7,25 +7,27 @@
 //	tidings watch <session>  a session's live status in the terminal
 //	tidings doctor <url>     what proxies do to streams
 //	tidings check            what the settings add up to at worst
+//	tidings version          what was built, and with which libraries
 //	tidings retries          the kill switch: off, on, show
 //	tidings pause, resume    calls to a model
 //	tidings drill            faults, and what the service makes of them
 //
 // Where to look:
 //
-//	config.go    every setting; with secrets.go the only reader of the environment
-//	secrets.go   what has no flag
-//	wire.go      the parts, put together
-//	run.go       their start and their end
-//	embedded.go  the Redis of dev
-//	redisurl.go  where Redis is
-//	watch.go     the stream in a terminal
-//	doctor.go    what proxies do to streams, check by check
-//	trip.go      one probe stream, as it came
-//	check.go     the worst case, and checks without a key
-//	inventory.go who repeats what
-//	operate.go   what operators do from a terminal
-//	drill.go     the drill's command; the package drill is the rest of it
+//	config.go      every setting; with environment.go the only reader of the environment
+//	environment.go what has no flag, and names that are no settings
+//	wire.go        the parts, put together
+//	run.go         their start and their end
+//	embedded.go    the Redis of dev
+//	redisurl.go    where Redis is
+//	watch.go       the stream in a terminal
+//	doctor.go      what proxies do to streams, check by check
+//	trip.go        one probe stream, as it came
+//	check.go       the worst case, and checks without a key
+//	inventory.go   who repeats what
+//	operate.go     what operators do from a terminal
+//	version.go     what was built
+//	drill.go       the drill's command; the package drill is the rest of it
 package main
 
 import (
@@ -64,6 +66,9 @@ func run(ctx context.Context, args []string, stdout, stderr *os.File) int {
 		return newDoctor(line.Doctor, stdout).run(ctx)
 	case "check":
 		return check(ctx, &line.Check, stdout)
+	case "version":
+		printVersion(stdout)
+		return 0
 	case "retries":
 		return report(switchRetries(ctx, &line.Retries, stdout), stderr)
 	case "pause":

@@ -108,6 +108,9 @@ func build(mode string, s *settings, stderr io.Writer) (p *parts, err error) {
 		return p, err
 	}
 	calls := model.NewRetrying(advised{answers, p.log}, s.retry, mathrand.Float64).Priced(s.price)
+	if len(s.Unknown) > 0 {
+		p.log.Warn("these variables are no settings and change nothing; --help lists those that do", "variables", s.Unknown)
+	}
 	if mode != "dev" && s.Model == local.Name {
 		p.log.Warn("TIDINGS_MODEL is local: what is served are sentences of the material, quoted, and no model's summaries")
 	}
