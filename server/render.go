@@ -55,9 +55,11 @@ type (
 	}
 	queuedJSON struct {
 		headJSON
-		Reason    events.Reason `json:"reason,omitempty"`
-		NotBefore *stamp        `json:"not_before,omitempty"`
-		Reset     bool          `json:"reset,omitempty"`
+		Reason     events.Reason `json:"reason,omitempty"`
+		Message    string        `json:"message,omitempty"`
+		NotBefore  *stamp        `json:"not_before,omitempty"`
+		StartsInMS int64         `json:"starts_in_ms,omitempty"`
+		Reset      bool          `json:"reset,omitempty"`
 	}
 	processingJSON struct {
 		headJSON
@@ -127,7 +129,7 @@ func (r *renderer) event(topic events.Topic, t events.Transition, f form) ([]byt
 	}
 	switch t.Status {
 	case events.Queued:
-		return encode(queuedJSON{headJSON: head, Reason: t.Reason, NotBefore: optional(t.NotBefore), Reset: f.reset})
+		return encode(r.queued(head, t, now, f))
 	case events.Processing:
 		return encode(processingJSON{headJSON: head, Call: t.Call, MaxCalls: t.MaxCalls, Reset: f.reset})
 	case events.Retrying:
@@ -139,6 +141,24 @@ func (r *renderer) event(topic events.Topic, t events.Transition, f form) ([]byt
 		return encode(r.failed(head, topic, t, f))
 	}
 	return nil, &problem{code: codeInternal}
+}
+
+// queued says why a job waits for more than its turn, and for how long.
+func (r *renderer) queued(head headJSON, t events.Transition, now time.Time, f form) queuedJSON {
+	j := queuedJSON{headJSON: head, Reason: t.Reason, NotBefore: optional(t.NotBefore), Reset: f.reset}
+	if t.Reason != "" {
+		j.Message, _ = r.texts.Text(f.lang, "reason_"+string(t.Reason), nil)
+	}
+	if t.NotBefore.IsZero() {
+		return j
+	}
+	left := max(t.NotBefore.Sub(now), 0)
+	j.StartsInMS = left.Milliseconds()
+	if seconds := countdown(left, t.NotBefore.Sub(t.At)); seconds > 0 && j.Message != "" {
+		next, _ := r.texts.Plural(f.lang, "retry_in_seconds", seconds, nil)
+		j.Message += " " + next
+	}
+	return j
 }
 
 // retrying's numbers come from the fields that are sent beside them, so they
