@@ -54,6 +54,7 @@ type settings struct {
 	RedisURL  string `group:"Addresses" env:"TIDINGS_REDIS_URL" placeholder:"URL" help:"redis://, redis-sentinel:// or redis-cluster://, or their rediss forms for TLS. Empty: an embedded Redis, in dev only."`
 
 	Auth         string        `group:"Who may call" env:"TIDINGS_AUTH" enum:"off,jwt" default:"off" help:"off: all callers are the same owner. jwt: a bearer token's sub is the owner."`
+	Insecure     bool          `group:"Who may call" env:"TIDINGS_INSECURE" help:"Serve other machines than this one while TIDINGS_AUTH is off."`
 	JWTPublicKey string        `name:"jwt-public-key" group:"Who may call" env:"TIDINGS_JWT_PUBLIC_KEY" placeholder:"FILE" help:"PEM file with the keys to check tokens with, one or several: RS256, ES256 or EdDSA. TIDINGS_JWT_SECRET instead: HS256."`
 	JWTIssuer    string        `name:"jwt-issuer" group:"Who may call" env:"TIDINGS_JWT_ISSUER" placeholder:"ISS" help:"What a token's iss must be. Needed with jwt."`
 	JWTAudience  string        `name:"jwt-audience" group:"Who may call" env:"TIDINGS_JWT_AUDIENCE" placeholder:"AUD" help:"What a token's aud must contain. Needed with jwt."`
@@ -381,6 +382,10 @@ func (s *settings) complete(mode string) error {
 	}
 	if s.Auth == "off" && s.JWTSecret+s.JWTPublicKey+s.JWTIssuer+s.JWTAudience != "" {
 		return errors.New("TIDINGS_AUTH is off, but there are settings for jwt: set it to jwt or remove them")
+	}
+	if s.Auth == "off" && !s.Insecure && mode != "work" && mode != "check" && !loopback(s.Listen) {
+		return fmt.Errorf("TIDINGS_LISTEN is %s while TIDINGS_AUTH is off: whoever reaches it reads and writes everything. Set TIDINGS_AUTH=jwt, "+
+			"or TIDINGS_INSECURE=true if only those reach it who may", s.Listen)
 	}
 	if s.Auth == "jwt" && (s.JWTSecret == "") == (s.JWTPublicKey == "") {
 		return errors.New("TIDINGS_AUTH is jwt: set one of TIDINGS_JWT_SECRET and TIDINGS_JWT_PUBLIC_KEY")

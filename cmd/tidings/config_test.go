@@ -56,6 +56,19 @@ func TestAVariableThatIsNoSettingIsNamed(t *testing.T) {
 	}
 }
 
+func TestWithoutAuthOnlyThisMachineIsServed(t *testing.T) {
+	for address, alone := range map[string]bool{"127.0.0.1:0": true, "localhost:8080": true, "[::1]:8080": true, ":8080": false, "0.0.0.0:8080": false, "tidings.example:80": false} {
+		env := map[string]string{"TIDINGS_LISTEN": address}
+		if _, _, err := read(t, env, "dev"); (err == nil) != alone || err != nil && !strings.Contains(err.Error(), "TIDINGS_INSECURE=true") {
+			t.Errorf("%s: %v", address, err)
+		}
+		env["TIDINGS_INSECURE"] = "true"
+		if _, _, err := read(t, env, "dev"); err != nil {
+			t.Errorf("%s, insecure: %v", address, err)
+		}
+	}
+}
+
 func TestDevLooksLessOftenForJobs(t *testing.T) {
 	for poll, want := range map[string]time.Duration{"": 50 * time.Millisecond, "20ms": 20 * time.Millisecond} {
 		env := map[string]string{}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -58,6 +59,16 @@ func unknownSettings(settings []string) (unknown []string, err error) {
 	}
 	slices.Sort(unknown)
 	return unknown, nil
+}
+
+// loopback tells whether an address is reached from this machine alone.
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // edits is how many letters have to be added, removed or changed to make b of a.
