@@ -16,7 +16,7 @@ import (
 )
 
 // ask takes a job of an owner into the index.
-func (b *bench) ask(owner, workload, job string, within time.Duration, l Limits) admission {
+func (b *fixture) ask(owner, workload, job string, within time.Duration, l Limits) admission {
 	b.Helper()
 	got, err := b.store.admit(b.Context(), place{topic: events.NewTopic(owner, "s", workload), job: job, bytes: 1,
 		within: within, hold: time.Minute}, l)
@@ -27,7 +27,7 @@ func (b *bench) ask(owner, workload, job string, within time.Duration, l Limits)
 }
 
 // gone takes it out again.
-func (b *bench) gone(owner, workload, job string, worked time.Duration) {
+func (b *fixture) gone(owner, workload, job string, worked time.Duration) {
 	b.Helper()
 	if err := b.store.leave(b.Context(), events.NewTopic(owner, "s", workload), job, 0, worked); err != nil {
 		b.Fatal(err)
@@ -38,7 +38,7 @@ func (b *bench) gone(owner, workload, job string, worked time.Duration) {
 // do not overshoot; repeats count once; others have their own.
 func TestAnOwnersJobsAreBounded(t *testing.T) {
 	three := Limits{OpenJobs: 100, InputBytes: 1 << 20, Owner: OwnerLimits{Jobs: 3}}
-	onBoth(t, func(b *bench) {
+	onBoth(t, func(b *fixture) {
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		var in []string
@@ -87,7 +87,7 @@ func TestAnOwnersJobsAreBounded(t *testing.T) {
 
 // TestAJobFromBeforeJobsWereCounted leaves nobody else's place.
 func TestAJobFromBeforeJobsWereCounted(t *testing.T) {
-	onBoth(t, func(b *bench) {
+	onBoth(t, func(b *fixture) {
 		l := Limits{OpenJobs: 100, InputBytes: 1 << 20, Owner: OwnerLimits{Jobs: 2}}
 		b.ask("ann", "summary", "old", 0, l)
 		b.store.Client.Del(b.Context(), indexKeys()[4])
@@ -108,7 +108,7 @@ func TestAJobFromBeforeJobsWereCounted(t *testing.T) {
 func TestWhatCannotBeDoneInTimeIsRefused(t *testing.T) {
 	l := Limits{OpenJobs: 1000, InputBytes: 1 << 20}
 	const within = time.Minute
-	onBoth(t, func(b *bench) {
+	onBoth(t, func(b *fixture) {
 		b.store.CheckEvery = 20 * time.Second
 		open := 0
 		fill := func(workload string, n int) {
@@ -176,7 +176,7 @@ func TestWhatCannotBeDoneInTimeIsRefused(t *testing.T) {
 
 // TestAProcessThatSaysNothingOffersNothing after a while, and is forgotten.
 func TestAProcessThatSaysNothingOffersNothing(t *testing.T) {
-	onBoth(t, func(b *bench) {
+	onBoth(t, func(b *fixture) {
 		b.store.CheckEvery = 5 * time.Millisecond
 		for _, p := range []string{"p1", "p2"} {
 			if _, err := b.store.due(b.Context(), 1, p, 3); err != nil {
@@ -196,7 +196,7 @@ func TestAProcessThatSaysNothingOffersNothing(t *testing.T) {
 // TestARefusedSubmitLeavesNothing: each refusal has its code, its time and
 // its label, changes no key, and a job that is known is answered all the same.
 func TestARefusedSubmitLeavesNothing(t *testing.T) {
-	onBoth(t, func(b *bench) {
+	onBoth(t, func(b *fixture) {
 		counts := prometheus.NewRegistry()
 		s := b.service()
 		s.Metrics = NewMetrics(counts)
@@ -268,7 +268,7 @@ func TestARefusedSubmitLeavesNothing(t *testing.T) {
 // TestATapNeedsNoRoomForWhatIsKeptAlready: when the inputs of failed jobs have
 // filled their room, as in an outage, each of them may still be tried again.
 func TestATapNeedsNoRoomForWhatIsKeptAlready(t *testing.T) {
-	onBoth(t, func(b *bench) {
+	onBoth(t, func(b *fixture) {
 		s := b.service()
 		first, err := s.Submit(b.Context(), Submit{Topic: b.topic, Input: Input{Text: "some text"}})
 		if err != nil {

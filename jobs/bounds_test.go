@@ -27,7 +27,7 @@ func TestACrashIsToldWithin30Seconds(t *testing.T) {
 	for start := time.Duration(0); start < 10*time.Second; start += 3300 * time.Millisecond {
 		for phase := 200 * time.Millisecond; phase < 6*time.Second; phase += 900 * time.Millisecond {
 			m := modeltest.NewScripted(modeltest.Hang())
-			inHouse(t, m, nil, func(t *testing.T, h *house) {
+			inTestbed(t, m, nil, func(t *testing.T, h *testbed) {
 				first, second := h.member("first"), h.member("second")
 				defer first.close()
 				defer second.close()
@@ -60,7 +60,7 @@ func TestACrashIsToldWithin30Seconds(t *testing.T) {
 // counting, and what the dead worker left in the queue is nobody's.
 func TestAfterACrash(t *testing.T) {
 	m := modeltest.NewScripted(modeltest.Hang())
-	inHouse(t, m, nil, func(t *testing.T, h *house) {
+	inTestbed(t, m, nil, func(t *testing.T, h *testbed) {
 		first, second := h.member("first"), h.member("second")
 		defer first.close()
 		defer second.close()
@@ -94,7 +94,7 @@ func TestAfterACrash(t *testing.T) {
 }
 
 // task is a run of the topic's newest job.
-func (h *house) task(run int) jobs.Task {
+func (h *testbed) task(run int) jobs.Task {
 	h.t.Helper()
 	return jobs.Task{Topic: h.topic, JobID: h.last().JobID, Run: run, Queue: "summary"}
 }
@@ -102,11 +102,11 @@ func (h *house) task(run int) jobs.Task {
 // TestAnOperatorsClickIsToldWithin15Seconds, whenever it comes.
 func TestAnOperatorsClickIsToldWithin15Seconds(t *testing.T) {
 	ctx := context.Background()
-	do := map[string]func(h *house){
-		"delete":  func(h *house) { _ = h.queue.Delete(ctx, h.task(1)) },
-		"archive": func(h *house) { h.queue.Archive(h.task(1)) },
-		"run":     func(h *house) { _ = h.queue.RunNow(ctx, h.task(1)) },
-		"pause":   func(h *house) { h.queue.Pause("summary", true) },
+	do := map[string]func(h *testbed){
+		"delete":  func(h *testbed) { _ = h.queue.Delete(ctx, h.task(1)) },
+		"archive": func(h *testbed) { h.queue.Archive(h.task(1)) },
+		"run":     func(h *testbed) { _ = h.queue.RunNow(ctx, h.task(1)) },
+		"pause":   func(h *testbed) { h.queue.Pause("summary", true) },
 	}
 	for _, tt := range []struct {
 		action string
@@ -123,7 +123,7 @@ func TestAnOperatorsClickIsToldWithin15Seconds(t *testing.T) {
 			var worst time.Duration
 			for phase := 200 * time.Millisecond; phase < 11*time.Second; phase += 700 * time.Millisecond {
 				m := modeltest.NewScripted(modeltest.Timeout(), good())
-				inHouse(t, m, func(s *retry.Settings) { s.Attempts, s.Plan, s.Allowance = 4, plan(t, "100s"), 12 }, func(t *testing.T, h *house) {
+				inTestbed(t, m, func(s *retry.Settings) { s.Attempts, s.Plan, s.Allowance = 4, plan(t, "100s"), 12 }, func(t *testing.T, h *testbed) {
 					one := h.member("one")
 					defer one.close()
 					defer one.rescue()()
@@ -163,7 +163,7 @@ func TestAnOperatorsClickIsToldWithin15Seconds(t *testing.T) {
 // TestALongCallIsNotRescued: it outlives many leases and checks.
 func TestALongCallIsNotRescued(t *testing.T) {
 	m := modeltest.NewScripted(good().After(55 * time.Second))
-	inHouse(t, m, nil, func(t *testing.T, h *house) {
+	inTestbed(t, m, nil, func(t *testing.T, h *testbed) {
 		h.topic = events.NewTopic("", "abc-123", "guidance") // may take a minute a call
 		m.Play(modeltest.Answer(`{"steps":[{"title":"a","detail":"b"}]}`).After(55 * time.Second))
 		one, two := h.member("one"), h.member("two")
@@ -184,7 +184,7 @@ func TestALongCallIsNotRescued(t *testing.T) {
 // counter says; the last one ends the job.
 func TestACrashCountsAsAnAttempt(t *testing.T) {
 	m := modeltest.NewScripted(modeltest.Hang())
-	inHouse(t, m, nil, func(t *testing.T, h *house) {
+	inTestbed(t, m, nil, func(t *testing.T, h *testbed) {
 		healer := h.member("healer")
 		defer healer.close()
 		defer healer.rescue()()

@@ -12,7 +12,7 @@ import (
 
 // prices gives the scripted model a price: 1 USD for a million tokens in, 100 for
 // a million out. A summary's 6,144 tokens out cost 0.6144 USD at most.
-func prices(t *testing.T, h *house) {
+func prices(t *testing.T, h *testbed) {
 	t.Helper()
 	p, err := model.ListPrices().With([]byte(`{"prices":[{"dependency":"scripted","input":1,"output":100}]}`))
 	if err != nil {
@@ -22,7 +22,7 @@ func prices(t *testing.T, h *house) {
 }
 
 // spent is what the record says that the job's calls have cost, in US dollars.
-func (h *house) spent() float64 {
+func (h *testbed) spent() float64 {
 	h.t.Helper()
 	record, err := h.store.Record(h.t.Context(), h.topic)
 	if err != nil {
@@ -57,7 +57,7 @@ func TestAJobsCostIsBounded(t *testing.T) {
 				tt.step = tt.step.Using(20, 40)
 			}
 			m := modeltest.NewScripted(tt.step)
-			inHouse(t, m, usd(tt.cap), func(t *testing.T, h *house) {
+			inTestbed(t, m, usd(tt.cap), func(t *testing.T, h *testbed) {
 				prices(t, h)
 				h.start()
 				h.submit("some text to work on")
@@ -96,7 +96,7 @@ func TestAJobsCostIsBounded(t *testing.T) {
 func TestWhatNobodyKnowsCountsInFull(t *testing.T) {
 	for _, priced := range []bool{true, false} {
 		m := modeltest.NewScripted(modeltest.Timeout())
-		inHouse(t, m, func(s *retry.Settings) { s.Cost = 1.5 }, func(t *testing.T, h *house) {
+		inTestbed(t, m, func(s *retry.Settings) { s.Cost = 1.5 }, func(t *testing.T, h *testbed) {
 			want := 4
 			if priced {
 				prices(t, h)
@@ -119,7 +119,7 @@ func TestWhatNobodyKnowsCountsInFull(t *testing.T) {
 // finds what that may have cost.
 func TestACrashForgetsNoCost(t *testing.T) {
 	m := modeltest.NewScripted(modeltest.Hang())
-	inHouse(t, m, func(s *retry.Settings) { s.Cost = 0.7 }, func(t *testing.T, h *house) {
+	inTestbed(t, m, func(s *retry.Settings) { s.Cost = 0.7 }, func(t *testing.T, h *testbed) {
 		doomed := h.member("doomed")
 		defer doomed.close()
 		prices(t, h)

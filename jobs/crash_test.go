@@ -17,32 +17,32 @@ import (
 type life struct {
 	name  string
 	steps []modeltest.Step
-	walk  func(h *house, m *member) // requests of a user; attempts go on beside it
-	takes time.Duration             // until nothing happens any more
-	calls int                       // without a crash
-	story string                    // without a crash
+	walk  func(h *testbed, m *member) // requests of a user; attempts go on beside it
+	takes time.Duration               // until nothing happens any more
+	calls int                         // without a crash
+	story string                      // without a crash
 }
 
 func lives() []life {
-	submit := func(h *house, m *member, text string, replace bool) {
+	submit := func(h *testbed, m *member, text string, replace bool) {
 		_, _ = m.service.Submit(h.t.Context(), jobs.Submit{Topic: h.topic, Input: jobs.Input{Text: text}, Replace: replace})
 	}
 	return []life{{
 		name:  "submit, a call that fails, one that succeeds",
 		steps: []modeltest.Step{modeltest.Status(503), good()},
-		walk:  func(h *house, m *member) { submit(h, m, "some text", false) },
+		walk:  func(h *testbed, m *member) { submit(h, m, "some text", false) },
 		takes: 10 * time.Second, calls: 2,
 		story: "queued 0/4\nprocessing 1/4 call 1/3\nretrying 1/4 call unavailable\nprocessing 1/4 call 2/3\ncompleted 1/4 version 1\n",
 	}, {
 		name:  "a wait in the queue",
 		steps: []modeltest.Step{modeltest.Timeout(), good()},
-		walk:  func(h *house, m *member) { submit(h, m, "some text", false) },
+		walk:  func(h *testbed, m *member) { submit(h, m, "some text", false) },
 		takes: 40 * time.Second, calls: 2,
 		story: "queued 0/4\nprocessing 1/4 call 1/3\nretrying 1/4 queue timeout next 2\nprocessing 2/4 call 1/3\ncompleted 2/4 version 1\n",
 	}, {
 		name:  "a manual retry after the end",
 		steps: []modeltest.Step{modeltest.Answer(`{"title":1}`), good()},
-		walk: func(h *house, m *member) {
+		walk: func(h *testbed, m *member) {
 			submit(h, m, "some text", false)
 			passed(time.Second)
 			_, _ = m.service.Retry(h.t.Context(), h.topic)
@@ -53,7 +53,7 @@ func lives() []life {
 	}, {
 		name:  "a manual retry of a waiting job",
 		steps: []modeltest.Step{modeltest.Timeout(), good()},
-		walk: func(h *house, m *member) {
+		walk: func(h *testbed, m *member) {
 			submit(h, m, "some text", false)
 			passed(time.Second)
 			_, _ = m.service.Retry(h.t.Context(), h.topic)
@@ -64,7 +64,7 @@ func lives() []life {
 	}, {
 		name:  "replaced while it waits",
 		steps: []modeltest.Step{modeltest.Timeout(), good()},
-		walk: func(h *house, m *member) {
+		walk: func(h *testbed, m *member) {
 			submit(h, m, "some text", false)
 			passed(time.Second)
 			submit(h, m, "another text", true)
@@ -97,7 +97,7 @@ func TestACrashBetweenAnyTwoSteps(t *testing.T) {
 // whole walks without a crash and returns how many steps there were.
 func (l life) whole(t *testing.T) (steps int) {
 	m := modeltest.NewScripted(l.steps...)
-	inHouse(t, m, nil, func(t *testing.T, h *house) {
+	inTestbed(t, m, nil, func(t *testing.T, h *testbed) {
 		one := h.member("one")
 		defer one.close()
 		if err := one.store.Load(t.Context()); err != nil {
@@ -118,7 +118,7 @@ func (l life) whole(t *testing.T) (steps int) {
 
 func (l life) killed(t *testing.T, n int, late bool) {
 	m := modeltest.NewScripted(l.steps...)
-	inHouse(t, m, nil, func(t *testing.T, h *house) {
+	inTestbed(t, m, nil, func(t *testing.T, h *testbed) {
 		one, two := h.member("one"), h.member("two")
 		defer one.close()
 		defer two.close()
@@ -209,7 +209,7 @@ func (m *member) rescueSeldom() (stop func()) {
 }
 
 // nothingOpen checks that the index has come back to empty.
-func (h *house) nothingOpen(bytes int64) {
+func (h *testbed) nothingOpen(bytes int64) {
 	h.t.Helper()
 	if open, counted, err := jobs.Counted(h.t.Context(), h.client); err != nil || open != 0 || counted != bytes {
 		h.t.Errorf("%d open jobs, %d bytes of inputs, %v", open, counted, err)
@@ -218,7 +218,7 @@ func (h *house) nothingOpen(bytes int64) {
 
 // chained checks that transitions follow each other, that each attempt was
 // claimed once, and that attempts only go up within a job.
-func (h *house) chained(all []events.Transition) {
+func (h *testbed) chained(all []events.Transition) {
 	h.t.Helper()
 	claimed := map[string]bool{}
 	for i, n := range all {
@@ -240,7 +240,7 @@ func (h *house) chained(all []events.Transition) {
 
 // inTime checks that what was told when the process was killed became true, or
 // was corrected, within the bound.
-func (h *house) inTime(before, all []events.Transition, killed time.Time) {
+func (h *testbed) inTime(before, all []events.Transition, killed time.Time) {
 	h.t.Helper()
 	if len(before) == 0 {
 		return

@@ -45,7 +45,7 @@ func TestOneDeadlineFromAcceptance(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := modeltest.NewScripted(tt.steps...)
-			inHouse(t, m, nil, func(t *testing.T, h *house) {
+			inTestbed(t, m, nil, func(t *testing.T, h *testbed) {
 				if tt.paused > 0 {
 					g := h.gated(wide())
 					if err := g.Pause(t.Context(), "scripted", gate.Order{Owner: "ops", Until: time.Now().Add(tt.paused)}); err != nil {
@@ -134,7 +134,7 @@ func TestTheLimitOfACallIsMonotonic(t *testing.T) {
 func TestProcessesNeedNotAgreeOnTheTime(t *testing.T) {
 	for _, off := range []time.Duration{-3 * time.Hour, 0, 3 * time.Hour} {
 		m := modeltest.NewScripted(good())
-		inHouse(t, m, nil, func(t *testing.T, h *house) {
+		inTestbed(t, m, nil, func(t *testing.T, h *testbed) {
 			redis := time.Now().Add(off)
 			h.redis.SetTime(redis)
 			a := h.submit("some text to work on")
@@ -154,7 +154,7 @@ func TestProcessesNeedNotAgreeOnTheTime(t *testing.T) {
 // stand in the record before the first call, and no worker's death moves them.
 func TestARestartMovesNothing(t *testing.T) {
 	m := modeltest.NewScripted(modeltest.Hang())
-	inHouse(t, m, nil, func(t *testing.T, h *house) {
+	inTestbed(t, m, nil, func(t *testing.T, h *testbed) {
 		defer h.member("healer").rescue()()
 		job := h.submit("some text to work on").JobID
 		kept := func(j lifecycle.Job) lifecycle.Job {
@@ -208,7 +208,7 @@ func TestAnotherModelIsAnotherAttempt(t *testing.T) {
 
 func anotherModel(t *testing.T, says modeltest.Step, outcome events.Outcome, class string) {
 	m := modeltest.NewScripted(modeltest.Timeout())
-	inHouse(t, m, nil, func(t *testing.T, h *house) {
+	inTestbed(t, m, nil, func(t *testing.T, h *testbed) {
 		budget := wide()
 		budget.RetryBurst, budget.RetryPerFirst, budget.RetryPerSecond = 50, 0, 0.001
 		g := h.gated(budget)

@@ -11,7 +11,7 @@ import (
 // TestTopologyWithoutWaiting: the same load without WAIT, while the master dies
 // that has the queue. What is lost is told, and everything ends.
 func TestTopologyWithoutWaiting(t *testing.T) {
-	onEachGround(t, func(t *testing.T, g ground) {
-		underLoad(newEstate(t, g, store.Sync{}), "asynq:{summary}:pending")
+	onEachGround(t, func(t *testing.T, g topology) {
+		underLoad(newDeployment(t, g, store.Sync{}), "asynq:{summary}:pending")
 	})
 }

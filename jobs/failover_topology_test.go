@@ -20,14 +20,14 @@ import (
 // index is a key on the master that has the open jobs.
 const index = "tidings:{open}:index"
 
-// TestTopology plays a day on each ground, one fail-over after the other,
+// TestTopology plays a day on each topology, one fail-over after the other,
 // because to start one takes longer than any of this.
 func TestTopology(t *testing.T) {
-	onEachGround(t, func(t *testing.T, g ground) {
+	onEachGround(t, func(t *testing.T, g topology) {
 		for _, part := range []struct {
 			name string
 			sync store.Sync
-			play func(*estate)
+			play func(*deployment)
 		}{
 			{"every verb", store.Sync{}, everyVerb},
 			{"acknowledged when a replica has it", store.Sync{Replicas: 1, Timeout: 2 * time.Second}, waitsForReplicas},
@@ -36,7 +36,7 @@ func TestTopology(t *testing.T) {
 			{"a master dies under load", store.Sync{Replicas: 1, Timeout: 200 * time.Millisecond}, diesUnderLoad},
 		} {
 			t.Run(strings.ReplaceAll(part.name, " ", "_"), func(t *testing.T) {
-				part.play(newEstate(t, g, part.sync))
+				part.play(newDeployment(t, g, part.sync))
 			})
 		}
 	})
@@ -44,7 +44,7 @@ func TestTopology(t *testing.T) {
 
 // beside finds sessions whose keys are on the master that has the index: on
 // Sentinels any are.
-func (e *estate) beside(names ...string) (master *eventstest.Server, topics []events.Topic) {
+func (e *deployment) beside(names ...string) (master *eventstest.Server, topics []events.Topic) {
 	e.Helper()
 	master = e.MasterOf(index)
 	for _, name := range names {
@@ -61,7 +61,7 @@ func (e *estate) beside(names ...string) (master *eventstest.Server, topics []ev
 
 // waitsForReplicas: a submit is not answered before replicas have the job and
 // its place in the index, nor is its repeat, which writes nothing.
-func waitsForReplicas(e *estate) {
+func waitsForReplicas(e *deployment) {
 	master, topics := e.beside("waits")
 	topic, away := topics[0], topics[0] // one on another master than the index
 	if _, ok := e.client.(*redis.ClusterClient); ok {
@@ -109,7 +109,7 @@ func waitsForReplicas(e *estate) {
 
 // caughtUp waits until replicas have confirmed all that the master has, so that
 // no connection's earlier write is left to wait for. key is one that it serves.
-func (e *estate) caughtUp(master *eventstest.Server, key string, replicas int) {
+func (e *deployment) caughtUp(master *eventstest.Server, key string, replicas int) {
 	e.Helper()
 	c := master.Client()
 	defer c.Close()
@@ -124,7 +124,7 @@ func (e *estate) caughtUp(master *eventstest.Server, key string, replicas int) {
 }
 
 // blocked is how many connections wait for replicas.
-func (e *estate) blocked(master *eventstest.Server) int {
+func (e *deployment) blocked(master *eventstest.Server) int {
 	c := master.Client()
 	defer c.Close()
 	n := 0
@@ -139,7 +139,7 @@ func (e *estate) blocked(master *eventstest.Server) int {
 
 // saysWhenNotMet: without replicas nothing is refused, and the answers to a
 // submit and to its repeat say so, until the replicas are back.
-func saysWhenNotMet(e *estate) {
+func saysWhenNotMet(e *deployment) {
 	master, topics := e.beside("says")
 	e.Detach(master)
 	for _, what := range []string{"a submit", "its repeat"} {
@@ -157,13 +157,13 @@ func saysWhenNotMet(e *estate) {
 // losesTheTail: a master dies with what its replicas had not got. A job that
 // they had confirmed goes on, one whose result is lost is done again, one that is
 // lost altogether is told to be, and can be submitted again.
-func losesTheTail(e *estate) {
+func losesTheTail(e *deployment) {
 	master, topics := e.beside("kept", "undone", "lost")
 	kept, undone, lost := topics[0], topics[1], topics[2]
-	e.mill.plays(kept, fails(retry.Overloaded)) // it waits in the queue meanwhile
+	e.sessionModel.plays(kept, fails(retry.Overloaded)) // it waits in the queue meanwhile
 	hold, release := heldBack()
 	defer release()
-	e.mill.plays(undone, hold)
+	e.sessionModel.plays(undone, hold)
 	readers := map[events.Topic]*reader{}
 	for _, topic := range topics {
 		readers[topic] = e.follow(topic)
@@ -201,7 +201,7 @@ func losesTheTail(e *estate) {
 	for topic, r := range readers {
 		r.ends()
 		e.one(topic)
-		if n := e.mill.count(topic); n > 2+map[bool]int{true: 1}[topic == kept] {
+		if n := e.sessionModel.count(topic); n > 2+map[bool]int{true: 1}[topic == kept] {
 			e.Errorf("%s: %d calls", topic.Session, n)
 		}
 	}
@@ -211,16 +211,16 @@ func losesTheTail(e *estate) {
 }
 
 // diesUnderLoad: many submit and watch while the master of the index dies.
-func diesUnderLoad(e *estate) { underLoad(e, index) }
+func diesUnderLoad(e *deployment) { underLoad(e, index) }
 
 // underLoad lets the master of a key die when a third of the sessions have
 // submitted and some of their jobs run. The others go on submitting.
-func underLoad(e *estate, key string) {
+func underLoad(e *deployment, key string) {
 	master := e.MasterOf(key)
 	readers := make([]*reader, 12+38*slow)
 	for i := range readers {
 		readers[i] = e.follow(session(fmt.Sprint("load-", i)))
-		e.mill.plays(readers[i].topic, grinds(time.Duration(1+i%10)*50*time.Millisecond))
+		e.sessionModel.plays(readers[i].topic, grinds(time.Duration(1+i%10)*50*time.Millisecond))
 	}
 	accepted := make([]jobs.Accepted, len(readers))
 	next, third, dead := make(chan int), make(chan struct{}), make(chan struct{})
@@ -272,7 +272,7 @@ func underLoad(e *estate, key string) {
 		if r.seen(func(ev events.Event) bool { return ev.Reset }) {
 			resets++
 		}
-		n := e.mill.count(r.topic)
+		n := e.sessionModel.count(r.topic)
 		if calls += n; n > 3 {
 			e.Errorf("%s: %d calls", r.topic.Session, n)
 		}

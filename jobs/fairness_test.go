@@ -286,7 +286,7 @@ func TestOneOwnersKeysAreFew(t *testing.T) {
 // not; what was no start is given back.
 func TestRetryAfterOfAnOwnersRateIsTrue(t *testing.T) {
 	t.Parallel()
-	inHouse(t, modeltest.NewScripted(modeltest.Status(500)), nil, func(t *testing.T, h *house) {
+	inTestbed(t, modeltest.NewScripted(modeltest.Status(500)), nil, func(t *testing.T, h *testbed) {
 		h.service.Limits.Owner = jobs.OwnerLimits{Starts: jobs.Rate{Burst: 3, Every: 20 * time.Second}, Retries: jobs.Rate{Burst: 1, Every: time.Minute}}
 		h.start()
 		var n atomic.Int64

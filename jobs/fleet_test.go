@@ -16,11 +16,11 @@ import (
 	"github.com/tidings/tidings/jobs/store"
 )
 
-// member is one of several processes of a house, on virtual time. It can be
+// member is one of several processes of a testbed, on virtual time. It can be
 // killed between any two of its steps.
 type member struct {
 	life    *lifeline
-	model   *mortal
+	model   *crashableModel
 	client  redis.UniversalClient
 	store   *jobs.Store
 	worker  *jobs.Worker
@@ -28,11 +28,11 @@ type member struct {
 	rescuer *jobs.Rescuer
 }
 
-// member adds a process to the house: same Redis, same queue, same model.
-func (h *house) member(name string) *member {
+// member adds a process to the testbed: same Redis, same queue, same model.
+func (h *testbed) member(name string) *member {
 	h.t.Helper()
 	m := &member{life: newLifeline()}
-	m.model = &mortal{Provider: h.model, life: m.life}
+	m.model = &crashableModel{Provider: h.model, life: m.life}
 	m.client = redis.NewClient(&redis.Options{
 		Addr:                  "127.0.0.1:0",
 		Dialer:                func(context.Context, string, string) (net.Conn, error) { return h.redis.Dial() },
@@ -47,7 +47,7 @@ func (h *house) member(name string) *member {
 	s := h.setting
 	m.store = jobs.NewStore(m.client, store.Kept{Record: s.Retention, Document: 90 * 24 * time.Hour, Key: 24 * time.Hour}, store.Sync{}, nil)
 	quiet := slog.New(slog.DiscardHandler)
-	q := mortalQueue{h.queue, m.life}
+	q := crashableQueue{h.queue, m.life}
 	if m.worker, err = jobs.NewWorker(jobs.WorkerOptions{Store: m.store, Queue: q, Settings: s, Name: name, Log: quiet,
 		Gate: gate.New(m.client, wide()), Model: model.NewRetrying(m.model, s, dice())}); err != nil {
 		h.t.Fatal(err)
@@ -59,7 +59,7 @@ func (h *house) member(name string) *member {
 }
 
 // work lets the member take the queue's tasks from now on.
-func (h *house) work(m *member) {
+func (h *testbed) work(m *member) {
 	h.t.Helper()
 	err := h.queue.Start(func(ctx context.Context, t jobs.Task) jobs.Verdict {
 		v := m.worker.Attempt(ctx, t)
@@ -92,13 +92,13 @@ func (l *lifeline) rest() {
 	}
 }
 
-// mortal is a model that a dead process cannot reach.
-type mortal struct {
+// crashableModel is a model that a dead process cannot reach.
+type crashableModel struct {
 	model.Provider
 	life *lifeline
 }
 
-func (m *mortal) Generate(ctx context.Context, r model.Request) (model.Response, error) {
+func (m *crashableModel) Generate(ctx context.Context, r model.Request) (model.Response, error) {
 	m.life.rest()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -114,16 +114,16 @@ func (m *mortal) Generate(ctx context.Context, r model.Request) (model.Response,
 	return resp, err
 }
 
-// mortalQueue is a queue that a dead process cannot reach. Reaching it is a step.
-type mortalQueue struct {
+// crashableQueue is a queue that a dead process cannot reach. Reaching it is a step.
+type crashableQueue struct {
 	jobs.Queue
 	life *lifeline
 }
 
-func (q mortalQueue) Enqueue(ctx context.Context, t jobs.Task, at time.Time) error {
+func (q crashableQueue) Enqueue(ctx context.Context, t jobs.Task, at time.Time) error {
 	return q.life.step(func() error { return q.Queue.Enqueue(ctx, t, at) })
 }
 
-func (q mortalQueue) RunNow(ctx context.Context, t jobs.Task) error {
+func (q crashableQueue) RunNow(ctx context.Context, t jobs.Task) error {
 	return q.life.step(func() error { return q.Queue.RunNow(ctx, t) })
 }

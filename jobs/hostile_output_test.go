@@ -27,7 +27,7 @@ func TestHostileOutputOfAModelCostsOneCall(t *testing.T) {
 	for name, content := range hostileOutputs() {
 		t.Run(name, func(t *testing.T) {
 			m := modeltest.NewScripted(modeltest.Answer(content))
-			inHouse(t, m, nil, func(t *testing.T, h *house) {
+			inTestbed(t, m, nil, func(t *testing.T, h *testbed) {
 				h.topic = events.NewTopic("", "abc-123", "classification")
 				h.start()
 				h.submit("some text to work on")
@@ -46,7 +46,7 @@ func TestHostileOutputOfAModelCostsOneCall(t *testing.T) {
 
 // An outside worker that reports so is told what is wrong, and may report again.
 func TestHostileOutputOfAnOutsideWorkerIsRefused(t *testing.T) {
-	a := newAnnex(t, nil)
+	a := newOutsideLine(t, nil)
 	a.topic = events.NewTopic("", "s-1", "classification")
 	a.submit()
 	_, r := a.claim()

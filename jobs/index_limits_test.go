@@ -16,8 +16,8 @@ import (
 	"github.com/tidings/tidings/jobs/store"
 )
 
-// bench is one topic on a Redis, and what can happen to its job.
-type bench struct {
+// fixture is one topic on a Redis, and what can happen to its job.
+type fixture struct {
 	*testing.T
 	store *Store
 	log   *events.RedisLog
@@ -26,13 +26,13 @@ type bench struct {
 
 // onBoth runs a test on a real Redis and on the embedded one: everything must
 // do the same on both.
-func onBoth(t *testing.T, body func(b *bench)) {
+func onBoth(t *testing.T, body func(b *fixture)) {
 	t.Helper()
 	run := func(name string, client func(t *testing.T) redis.UniversalClient) {
 		t.Run(name, func(t *testing.T) {
 			c := client(t)
 			kept := store.Kept{Record: time.Hour, Document: time.Hour, Key: time.Hour}
-			body(&bench{t, NewStore(c, kept, store.Sync{}, nil), events.NewRedisLog(c, time.Hour), events.NewTopic("", "s-1", "summary")})
+			body(&fixture{t, NewStore(c, kept, store.Sync{}, nil), events.NewRedisLog(c, time.Hour), events.NewTopic("", "s-1", "summary")})
 		})
 	}
 	run("redis", func(t *testing.T) redis.UniversalClient { return eventstest.StartRedis(t).Client() })
@@ -46,7 +46,7 @@ func onBoth(t *testing.T, body func(b *bench)) {
 }
 
 // do lets a verb happen.
-func (b *bench) do(verb string, w store.Want, decide func(lifecycle.Rules, lifecycle.State) lifecycle.Change) {
+func (b *fixture) do(verb string, w store.Want, decide func(lifecycle.Rules, lifecycle.State) lifecycle.Change) {
 	b.Helper()
 	rules := lifecycle.Rules{Settings: retry.Defaults()}
 	if _, _, err := b.store.do(b.Context(), verb, b.topic, w, func(s lifecycle.State) lifecycle.Change { return decide(rules, s) }); err != nil {
@@ -55,7 +55,7 @@ func (b *bench) do(verb string, w store.Want, decide func(lifecycle.Rules, lifec
 }
 
 // claim starts the job's next attempt, whenever that is due.
-func (b *bench) claim(job, token string) {
+func (b *fixture) claim(job, token string) {
 	b.Helper()
 	b.do("claim", store.Want{}, func(r lifecycle.Rules, s lifecycle.State) lifecycle.Change {
 		c, got := r.Claim(s, lifecycle.Claiming{JobID: job, Run: 1, Token: token, Worker: "w", ByHand: true})
@@ -66,7 +66,7 @@ func (b *bench) claim(job, token string) {
 	})
 }
 
-func (b *bench) settle(job, token string, a lifecycle.Attempt) {
+func (b *fixture) settle(job, token string, a lifecycle.Attempt) {
 	b.Helper()
 	b.do("settle", store.Want{}, func(r lifecycle.Rules, s lifecycle.State) lifecycle.Change {
 		c, code, _ := r.Settle(s, job, token, a)
@@ -77,7 +77,7 @@ func (b *bench) settle(job, token string, a lifecycle.Attempt) {
 	})
 }
 
-func (b *bench) last() events.Transition {
+func (b *fixture) last() events.Transition {
 	b.Helper()
 	l, err := b.log.Last(b.Context(), []events.Topic{b.topic})
 	if err != nil {
@@ -88,7 +88,7 @@ func (b *bench) last() events.Transition {
 
 func TestTheIndexNeverOvershoots(t *testing.T) {
 	few := Limits{OpenJobs: 7, InputBytes: 1000}
-	onBoth(t, func(b *bench) {
+	onBoth(t, func(b *fixture) {
 		ctx := b.Context()
 		var wg sync.WaitGroup
 		var mu sync.Mutex

@@ -36,7 +36,7 @@ func TestARoundIsAFewTrips(t *testing.T) {
 func TestARetriedJobHasItsPlace(t *testing.T) {
 	t.Parallel()
 	l, job := waiting(t, modeltest.NewScripted(good()), modeltest.Timeout(), "60s")
-	healer, p := l.process(nil), l.process((&torn{enqueue: true}).through)
+	healer, p := l.process(nil), l.process((&failingQueue{enqueue: true}).through)
 	p.service.Limits.OpenJobs = 0
 	p.life.look(func(c redis.Cmder) {
 		if p.store.Sends(c, "retry") && l.operator.DeleteTask("summary", job+":1") == nil {
@@ -106,7 +106,7 @@ func TestAStoredDocumentCounts(t *testing.T) {
 // deadline, and a caller may then still ask what became of its request.
 func TestAKeyOutlivesTheReplayHorizon(t *testing.T) {
 	m := modeltest.NewScripted(modeltest.Timeout())
-	inHouse(t, m, nil, func(t *testing.T, h *house) {
+	inTestbed(t, m, nil, func(t *testing.T, h *testbed) {
 		h.start()
 		ask := jobs.Submit{Topic: h.topic, Input: jobs.Input{Text: "some text"}, IdempotencyKey: "a key"}
 		first, err := h.service.Submit(t.Context(), ask)

@@ -65,7 +65,7 @@ func TestBothLayersGiveUp(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			m := modeltest.NewScripted(modeltest.Status(529))
-			inHouse(t, m, func(s *retry.Settings) { s.Calls, s.Attempts = tc.calls, tc.attempts }, func(t *testing.T, h *house) {
+			inTestbed(t, m, func(s *retry.Settings) { s.Calls, s.Attempts = tc.calls, tc.attempts }, func(t *testing.T, h *testbed) {
 				h.start()
 				h.submit("some text to work on")
 				time.Sleep(9 * time.Minute)
@@ -107,7 +107,7 @@ func TestBothLayersGiveUp(t *testing.T) {
 
 func TestFailsOnceInTheCallThenCompletes(t *testing.T) {
 	m := modeltest.NewScripted(modeltest.Status(503), good())
-	inHouse(t, m, nil, func(t *testing.T, h *house) {
+	inTestbed(t, m, nil, func(t *testing.T, h *testbed) {
 		h.start()
 		h.submit("some text to work on")
 		time.Sleep(10 * time.Second)

@@ -16,7 +16,7 @@ import (
 // one with the call that it made.
 func TestTheLedgerMissesNoCall(t *testing.T) {
 	m := modeltest.NewScripted(modeltest.Hang())
-	inHouse(t, m, nil, func(t *testing.T, h *house) {
+	inTestbed(t, m, nil, func(t *testing.T, h *testbed) {
 		h.start()
 		h.submit("some text to work on")
 		passed(time.Second)
@@ -38,7 +38,7 @@ func TestTheLedgerMissesNoCall(t *testing.T) {
 // TestTheLedgerSaysWhatAnAttemptCameTo: the last one of a job that is out of
 // attempts has led to its end, not to another wait.
 func TestTheLedgerSaysWhatAnAttemptCameTo(t *testing.T) {
-	inHouse(t, modeltest.NewScripted(modeltest.Status(529)), func(s *retry.Settings) { s.Attempts = 2 }, func(t *testing.T, h *house) {
+	inTestbed(t, modeltest.NewScripted(modeltest.Status(529)), func(s *retry.Settings) { s.Attempts = 2 }, func(t *testing.T, h *testbed) {
 		h.start()
 		h.submit("some text to work on")
 		passed(2 * time.Minute)
@@ -58,7 +58,7 @@ func TestTheLedgerSaysWhatAnAttemptCameTo(t *testing.T) {
 // TestATapIsToldThatTheProviderAskedForTheWait, also after the hint has ended
 // the job.
 func TestATapIsToldThatTheProviderAskedForTheWait(t *testing.T) {
-	inHouse(t, modeltest.NewScripted(modeltest.RateLimited(time.Hour)), nil, func(t *testing.T, h *house) {
+	inTestbed(t, modeltest.NewScripted(modeltest.RateLimited(time.Hour)), nil, func(t *testing.T, h *testbed) {
 		h.start()
 		h.submit("some text to work on")
 		passed(10 * time.Second)
@@ -73,7 +73,7 @@ func TestATapIsToldThatTheProviderAskedForTheWait(t *testing.T) {
 // TestATapDoesNotShortenAProvidersWait, while the job waits for it in the
 // queue.
 func TestATapDoesNotShortenAProvidersWait(t *testing.T) {
-	inHouse(t, modeltest.NewScripted(modeltest.RateLimited(100*time.Second), good()), nil, func(t *testing.T, h *house) {
+	inTestbed(t, modeltest.NewScripted(modeltest.RateLimited(100*time.Second), good()), nil, func(t *testing.T, h *testbed) {
 		h.start()
 		h.submit("some text to work on")
 		passed(10 * time.Second)
@@ -102,7 +102,7 @@ func TestAHintOutlivesTheLastAttempt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			asks := modeltest.Fail(&model.Error{Kind: c.kind, Status: 503, RetryAfter: 100 * time.Second})
-			inHouse(t, modeltest.NewScripted(asks, good()), c.change, func(t *testing.T, h *house) {
+			inTestbed(t, modeltest.NewScripted(asks, good()), c.change, func(t *testing.T, h *testbed) {
 				h.start()
 				h.submit("some text to work on")
 				passed(10 * time.Second)
@@ -130,7 +130,7 @@ func TestWhatFailedIsKept(t *testing.T) {
 	} {
 		t.Run(string(kind), func(t *testing.T) {
 			fails := modeltest.Fail(&model.Error{Kind: kind, Status: 400, Type: "some_type", RequestID: "req_1", Message: "not supported", Advice: "change it"})
-			inHouse(t, modeltest.NewScripted(fails), nil, func(t *testing.T, h *house) {
+			inTestbed(t, modeltest.NewScripted(fails), nil, func(t *testing.T, h *testbed) {
 				h.start()
 				h.submit("some text to work on")
 				passed(10 * time.Second)

@@ -15,8 +15,8 @@ import (
 	"github.com/tidings/tidings/jobs/model/modeltest"
 )
 
-// measured gives the house its measures.
-func (h *house) measured() *jobs.Measures {
+// measured gives the testbed its measures.
+func (h *testbed) measured() *jobs.Measures {
 	counts := jobs.NewMetrics(prometheus.NewRegistry())
 	counts.Measures = jobs.NewMeasures(h.client, slog.New(slog.DiscardHandler))
 	h.worker.Metrics, h.service.Metrics, h.rescuer.Metrics = counts, counts, counts
@@ -24,7 +24,7 @@ func (h *house) measured() *jobs.Measures {
 }
 
 // window writes what was counted and reads it as another process would.
-func (h *house) window(m *jobs.Measures, d time.Duration) jobs.Cohorts {
+func (h *testbed) window(m *jobs.Measures, d time.Duration) jobs.Cohorts {
 	h.t.Helper()
 	if err := m.Write(h.t.Context()); err != nil {
 		h.t.Fatal(err)
@@ -50,7 +50,7 @@ func TestCountedApart(t *testing.T) {
 	in, out := int64(1000), int64(100)
 	priced.Usage = model.Usage{InputTokens: &in, OutputTokens: &out}
 	m := modeltest.NewScripted(modeltest.Status(503), priced, modeltest.Status(401), priced)
-	inHouse(t, m, nil, func(t *testing.T, h *house) {
+	inTestbed(t, m, nil, func(t *testing.T, h *testbed) {
 		ms := h.measured()
 		h.start()
 		for i, session := range []string{"a", "b", "c"} {
@@ -91,7 +91,7 @@ func TestCountedApart(t *testing.T) {
 
 // TestNoDenominatorIsNotApplicable: neither 0 nor 100 %.
 func TestNoDenominatorIsNotApplicable(t *testing.T) {
-	inHouse(t, modeltest.NewScripted(good()), nil, func(t *testing.T, h *house) {
+	inTestbed(t, modeltest.NewScripted(good()), nil, func(t *testing.T, h *testbed) {
 		a := h.window(h.measured(), time.Hour).All
 		for name, ratio := range map[string]*float64{"amplification": a.Amplification, "completion": a.UsableCompletion,
 			"cost": a.CostPerAccepted, "tokens": a.TokensPerAccepted, "age": a.QueueAge.P50} {
@@ -107,7 +107,7 @@ func TestAWindowWithoutCompletion(t *testing.T) {
 	failed := modeltest.Status(401)
 	in := int64(500)
 	failed.Usage.InputTokens = &in
-	inHouse(t, modeltest.NewScripted(failed), nil, func(t *testing.T, h *house) {
+	inTestbed(t, modeltest.NewScripted(failed), nil, func(t *testing.T, h *testbed) {
 		ms := h.measured()
 		h.start()
 		h.submit("some text to work on")
@@ -126,7 +126,7 @@ func TestAWindowWithoutCompletion(t *testing.T) {
 // cohort, so that amplification divides calls by first calls of the same jobs.
 func TestCallsCountWhereTheirJobWasTakenIn(t *testing.T) {
 	m := modeltest.NewScripted(modeltest.Step{Err: modeltest.Timeout().Err}, good())
-	inHouse(t, m, nil, func(t *testing.T, h *house) {
+	inTestbed(t, m, nil, func(t *testing.T, h *testbed) {
 		ms := h.measured()
 		h.start()
 		passed(10*time.Minute - 5*time.Second) // the bubble begins at a full hour
@@ -153,7 +153,7 @@ func TestCallsCountWhereTheirJobWasTakenIn(t *testing.T) {
 
 // TestMeasuresWaitForTheStorage: what could not be written is written later.
 func TestMeasuresWaitForTheStorage(t *testing.T) {
-	inHouse(t, modeltest.NewScripted(good()), nil, func(t *testing.T, h *house) {
+	inTestbed(t, modeltest.NewScripted(good()), nil, func(t *testing.T, h *testbed) {
 		ms := h.measured()
 		h.start()
 		h.submit("some text to work on")

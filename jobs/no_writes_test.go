@@ -17,7 +17,7 @@ func TestRedisThatTakesNoWritesStoresNothingHalf(t *testing.T) {
 		"replica": {{"REPLICAOF", "127.0.0.1", "1"}, {"REPLICAOF", "NO", "ONE"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := newAnnex(t, nil)
+			a := newOutsideLine(t, nil)
 			ctx := t.Context()
 			before := a.client.Keys(ctx, "tidings:*").Val()
 			if err := a.client.Do(ctx, c[0]...).Err(); err != nil {

@@ -149,7 +149,7 @@ func isRefusal(err error, code jobs.Code) bool {
 // TestTheOutsideQueueWaitsForWorkersElsewhere: its tasks are active while their
 // jobs are offered, and an offer that nobody takes is what an operator has to see.
 func TestTheOutsideQueueWaitsForWorkersElsewhere(t *testing.T) {
-	a := newAnnex(t, nil)
+	a := newOutsideLine(t, nil)
 	o := jobs.NewOperators(jobs.OperatorsOptions{Store: a.store, Queue: a.queue, Log: slog.New(slog.DiscardHandler)})
 	waits := func() time.Duration {
 		t.Helper()

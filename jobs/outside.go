@@ -80,7 +80,7 @@ type OutsideOptions struct {
 
 // Outside serves workers in other programs and languages: they claim, keep the
 // claim alive, and complete or fail the attempt, with the same fence and the
-// same retry plan as our own. A job is offered by its chaperone, the handler of
+// same retry plan as our own. A job is offered by its dispatcher, the handler of
 // its Asynq task, so operators see it where they see all others.
 type Outside struct {
 	OutsideOptions
@@ -236,7 +236,7 @@ func (o *Outside) take(ctx context.Context, worker, workload string) (*Assignmen
 			o.Log.ErrorContext(ctx, "an offer that is not ours was dropped", "error", err)
 			continue
 		}
-		// Lost between here and the claim, the offer is made anew by the chaperone.
+		// Lost between here and the claim, the offer is made anew by the dispatcher.
 		a, err := o.claim(ctx, worker, Task{Topic: topic, JobID: job, Run: run, Queue: OutsideQueue})
 		if a != nil || err != nil {
 			return a, err

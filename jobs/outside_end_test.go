@@ -16,7 +16,7 @@ import (
 
 // TestTheLastAttemptEndsTheJob though its failure is worth another try.
 func TestTheLastAttemptEndsTheJob(t *testing.T) {
-	a := newAnnex(t, func(s *retry.Settings) { s.Attempts = 2 })
+	a := newOutsideLine(t, func(s *retry.Settings) { s.Attempts = 2 })
 	a.submit()
 	for n := 1; n <= 2; n++ {
 		_, r := a.claim()
@@ -65,7 +65,7 @@ func TestAnOutsideClaimThatMayNotCallEndsItsJob(t *testing.T) {
 		{"allowance", func(j *lifecycle.Job) { j.Allowance = 0 }, events.OutcomeRetriesExhausted, events.CallAllowance},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			a := newAnnex(t, nil)
+			a := newOutsideLine(t, nil)
 			a.client.AddHook(&before{a.store, func() {
 				if err := jobs.Alter(a.Context(), a.client, a.topic, tt.alter); err != nil {
 					a.Error(err)
@@ -90,7 +90,7 @@ func TestAnOutsideClaimThatMayNotCallEndsItsJob(t *testing.T) {
 
 // A job whose input is gone ends at an outside claim, and nothing of it is counted any more.
 func TestAnOutsideClaimWithoutAnInputLeavesNothing(t *testing.T) {
-	a := newAnnex(t, nil)
+	a := newOutsideLine(t, nil)
 	a.submit()
 	if err := a.client.Del(a.Context(), a.topic.Key("input")).Err(); err != nil {
 		a.Fatal(err)
@@ -108,7 +108,7 @@ func TestAnOutsideClaimWithoutAnInputLeavesNothing(t *testing.T) {
 
 // TestNobodyIsOfferedWhatHasEnded: without workers, offers do not pile up.
 func TestNobodyIsOfferedWhatHasEnded(t *testing.T) {
-	a := newAnnex(t, nil)
+	a := newOutsideLine(t, nil)
 	a.submit()
 	for want := int64(1); want >= 0; want-- {
 		for deadline := time.Now().Add(20 * time.Second); ; {
@@ -130,7 +130,7 @@ func TestNobodyIsOfferedWhatHasEnded(t *testing.T) {
 // TestTheKillSwitchHoldsOutsideAsWell: an attempt that repeats is not
 // handed out while retries are off; its job ends and says why.
 func TestTheKillSwitchHoldsOutsideAsWell(t *testing.T) {
-	a := newAnnex(t, nil)
+	a := newOutsideLine(t, nil)
 	g := gate.New(a.client, wide())
 	a.submit()
 	_, r := a.claim()

@@ -21,9 +21,9 @@ import (
 	"github.com/tidings/tidings/jobs/store"
 )
 
-// annex is the part of the house where outside workers get their jobs, on a
+// outsideLine is the part of the testbed where outside workers get their jobs, on a
 // real Redis and a real Asynq.
-type annex struct {
+type outsideLine struct {
 	*testing.T
 	client  redis.UniversalClient
 	log     *events.RedisLog
@@ -36,7 +36,7 @@ type annex struct {
 
 const outsideContent = `{"title":"A title","summary":"A summary.","key_points":[]}`
 
-func newAnnex(t *testing.T, change func(*retry.Settings)) *annex {
+func newOutsideLine(t *testing.T, change func(*retry.Settings)) *outsideLine {
 	t.Helper()
 	c := eventstest.StartRedis(t).Client()
 	s := retry.Defaults()
@@ -59,16 +59,16 @@ func newAnnex(t *testing.T, change func(*retry.Settings)) *annex {
 	parts.Go(func() { _ = hub.Run(ctx) })
 	parts.Go(func() { o.Listen(ctx) })
 	drain, stop := context.WithCancel(ctx)
-	if err := queue.Start(o.Chaperone(drain, hub)); err != nil {
+	if err := queue.Start(o.Dispatcher(drain, hub)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { stop(); queue.Stop(); end(); parts.Wait() })
-	return &annex{T: t, client: c, store: store, queue: queue, log: log, outside: o, topic: events.NewTopic("", "s-1", "summary"),
+	return &outsideLine{T: t, client: c, store: store, queue: queue, log: log, outside: o, topic: events.NewTopic("", "s-1", "summary"),
 		service: jobs.NewService(jobs.ServiceOptions{Store: store, Queue: queue, Settings: s, Outside: jobs.Routes{"summary", "classification"},
 			Limits: jobs.Limits{OpenJobs: 100, InputBytes: 1 << 20}, Dependency: "outside", Log: quiet})}
 }
 
-func (a *annex) submit() string {
+func (a *outsideLine) submit() string {
 	a.Helper()
 	got, err := a.service.Submit(a.Context(), jobs.Submit{Topic: a.topic, Input: jobs.Input{Text: "material"}})
 	if err != nil {
@@ -77,7 +77,7 @@ func (a *annex) submit() string {
 	return got.JobID
 }
 
-func (a *annex) claim() (*jobs.Assignment, jobs.Report) {
+func (a *outsideLine) claim() (*jobs.Assignment, jobs.Report) {
 	a.Helper()
 	got, err := a.outside.Claim(a.Context(), "w1", []string{"summary", "classification"}, 20*time.Second)
 	if err != nil || got == nil {
@@ -86,7 +86,7 @@ func (a *annex) claim() (*jobs.Assignment, jobs.Report) {
 	return got, jobs.Report{JobID: got.JobID, Attempt: got.Attempt, Worker: "w1", Token: got.ClaimToken}
 }
 
-func (a *annex) last() events.Transition {
+func (a *outsideLine) last() events.Transition {
 	a.Helper()
 	l, err := a.log.Last(a.Context(), []events.Topic{a.topic})
 	if err != nil {
@@ -95,7 +95,7 @@ func (a *annex) last() events.Transition {
 	return l[0]
 }
 
-func (a *annex) refused(err error, want jobs.Code) {
+func (a *outsideLine) refused(err error, want jobs.Code) {
 	a.Helper()
 	var r *jobs.Refusal
 	if !errors.As(err, &r) || r.Code != want {
@@ -104,7 +104,7 @@ func (a *annex) refused(err error, want jobs.Code) {
 }
 
 func TestAnOutsideWorkerDoesAJob(t *testing.T) {
-	a := newAnnex(t, nil)
+	a := newOutsideLine(t, nil)
 	job := a.submit()
 	got, r := a.claim()
 	if got.JobID != job || got.Attempt != 1 || string(got.Input) != `{"text":"material"}` || !strings.Contains(got.Prompt, "material") || !json.Valid(got.Schema) {
@@ -138,7 +138,7 @@ func TestAnOutsideWorkerDoesAJob(t *testing.T) {
 
 // TestThePolicyOfEachFailure: one row each; the worker never decides.
 func TestThePolicyOfEachFailure(t *testing.T) {
-	a := newAnnex(t, nil)
+	a := newOutsideLine(t, nil)
 	for _, tc := range []struct {
 		kind    jobs.FailureType
 		status  events.Status
@@ -183,7 +183,7 @@ func TestThePolicyOfEachFailure(t *testing.T) {
 // TestReportsAndTheirRepeats: the first report counts, its repeat gets the
 // same answer after the lease has been given back, another one is refused.
 func TestReportsAndTheirRepeats(t *testing.T) {
-	a := newAnnex(t, nil)
+	a := newOutsideLine(t, nil)
 	job := a.submit()
 	_, r := a.claim()
 	first, err := a.outside.Fail(t.Context(), r, "model_timeout", "slow")
@@ -235,7 +235,7 @@ func TestReportsAndTheirRepeats(t *testing.T) {
 }
 
 func TestCompleteAndFailInARace(t *testing.T) {
-	a := newAnnex(t, nil)
+	a := newOutsideLine(t, nil)
 	for i := range 20 {
 		a.topic = events.NewTopic("", string(rune('a'+i)), "summary")
 		a.submit()
@@ -269,7 +269,7 @@ func TestCompleteAndFailInARace(t *testing.T) {
 }
 
 func TestAClaimWithoutHeartbeatsEnds(t *testing.T) {
-	a := newAnnex(t, func(s *retry.Settings) { s.Lease = 300 * time.Millisecond })
+	a := newOutsideLine(t, func(s *retry.Settings) { s.Lease = 300 * time.Millisecond })
 	a.submit()
 	_, r := a.claim()
 	<-time.After(400 * time.Millisecond)
@@ -280,7 +280,7 @@ func TestAClaimWithoutHeartbeatsEnds(t *testing.T) {
 }
 
 func TestACancelledJobsClaimIsLost(t *testing.T) {
-	a := newAnnex(t, nil)
+	a := newOutsideLine(t, nil)
 	a.submit()
 	_, r := a.claim()
 	if _, err := a.service.Cancel(t.Context(), a.topic); err != nil {
@@ -296,7 +296,7 @@ func TestACancelledJobsClaimIsLost(t *testing.T) {
 }
 
 func TestClaimsWaitAndAreBounded(t *testing.T) {
-	a := newAnnex(t, nil)
+	a := newOutsideLine(t, nil)
 	if got, err := a.outside.Claim(t.Context(), "w", []string{"summary"}, time.Millisecond); got != nil || err != nil {
 		t.Fatalf("claim of nothing: %+v %v", got, err)
 	}
@@ -335,7 +335,7 @@ func TestClaimsWaitAndAreBounded(t *testing.T) {
 
 // TestAnUnknownOutcomeIsResolvedByAnOperator, one way and the other.
 func TestAnUnknownOutcomeIsResolvedByAnOperator(t *testing.T) {
-	a := newAnnex(t, nil)
+	a := newOutsideLine(t, nil)
 	for _, tc := range []struct {
 		session string
 		content json.RawMessage
@@ -371,7 +371,7 @@ func TestAnUnknownOutcomeIsResolvedByAnOperator(t *testing.T) {
 // TestARescuerLeavesAnOfferAlone: a job that waits for an outside worker longer
 // than a task may be on its way is not given another run each time.
 func TestARescuerLeavesAnOfferAlone(t *testing.T) {
-	a := newAnnex(t, nil)
+	a := newOutsideLine(t, nil)
 	a.store.CheckEvery = 50 * time.Millisecond
 	rescuer := jobs.NewRescuer(jobs.RescuerOptions{Store: a.store, Queue: a.queue, Settings: a.outside.Settings,
 		Patience: 10 * time.Millisecond, Log: slog.New(slog.DiscardHandler)})
@@ -397,7 +397,7 @@ func TestARescuerLeavesAnOfferAlone(t *testing.T) {
 
 // TestTheLedgerTellsOfOutsideAttempts as it does of our own.
 func TestTheLedgerTellsOfOutsideAttempts(t *testing.T) {
-	a := newAnnex(t, nil)
+	a := newOutsideLine(t, nil)
 	a.submit()
 	_, r := a.claim()
 	for range 2 { // a repeat has no second line (S2-41)
@@ -415,7 +415,7 @@ func TestTheLedgerTellsOfOutsideAttempts(t *testing.T) {
 }
 
 func TestOnlyWorkloadsDoneOutsideCanBeClaimed(t *testing.T) {
-	a := newAnnex(t, nil)
+	a := newOutsideLine(t, nil)
 	_, err := a.outside.Claim(t.Context(), "w", []string{"summary", "guidance"}, time.Second)
 	a.refused(err, jobs.CodeInvalidField)
 }

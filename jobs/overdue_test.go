@@ -16,7 +16,7 @@ import (
 // status that stands still for ever.
 func TestWhatAFailOverLostAloneIsFoundByWhoWatches(t *testing.T) {
 	m := modeltest.NewScripted(modeltest.Timeout(), good())
-	inHouse(t, m, nil, func(t *testing.T, h *house) {
+	inTestbed(t, m, nil, func(t *testing.T, h *testbed) {
 		h.start()
 		hub := events.NewHub(h.log, events.HubOptions{Overdue: h.rescuer.Overdue})
 		ctx, end := context.WithCancel(t.Context())

@@ -17,7 +17,7 @@ import (
 func TestTheFleetLearnsItsPace(t *testing.T) {
 	const enough = 32 // and some more: a rescuer may take a job out first, which does not know
 	m := modeltest.NewScripted()
-	inHouse(t, m, nil, func(t *testing.T, h *house) {
+	inTestbed(t, m, nil, func(t *testing.T, h *testbed) {
 		one := h.member("one")
 		defer one.close()
 		one.rescuer.Name, one.rescuer.Slots = "one", 1

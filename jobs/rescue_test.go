@@ -15,21 +15,21 @@ import (
 	"github.com/tidings/tidings/jobs/model/modeltest"
 )
 
-// torn is a queue whose verbs fail while they are torn, as when the process
+// failingQueue is a queue whose verbs fail while they are failingQueue, as when the process
 // ends before that step.
-type torn struct {
+type failingQueue struct {
 	jobs.Queue
 	mu           sync.Mutex
 	enqueue, run bool
 }
 
-func (q *torn) set(enqueue, run bool) {
+func (q *failingQueue) set(enqueue, run bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.enqueue, q.run = enqueue, run
 }
 
-func (q *torn) Enqueue(ctx context.Context, t jobs.Task, at time.Time) error {
+func (q *failingQueue) Enqueue(ctx context.Context, t jobs.Task, at time.Time) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.enqueue {
@@ -38,7 +38,7 @@ func (q *torn) Enqueue(ctx context.Context, t jobs.Task, at time.Time) error {
 	return q.Queue.Enqueue(ctx, t, at)
 }
 
-func (q *torn) RunNow(ctx context.Context, t jobs.Task) error {
+func (q *failingQueue) RunNow(ctx context.Context, t jobs.Task) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.run {
@@ -47,8 +47,8 @@ func (q *torn) RunNow(ctx context.Context, t jobs.Task) error {
 	return q.Queue.RunNow(ctx, t)
 }
 
-// through puts the torn queue before the real one.
-func (q *torn) through(real jobs.Queue) jobs.Queue {
+// through puts the failingQueue queue before the real one.
+func (q *failingQueue) through(real jobs.Queue) jobs.Queue {
 	q.Queue = real
 	return q
 }
@@ -58,7 +58,7 @@ func (q *torn) through(real jobs.Queue) jobs.Queue {
 func TestStoredButNotEnqueued(t *testing.T) {
 	t.Parallel()
 	l := newLine(t, modeltest.NewScripted(good()))
-	l.process((&torn{enqueue: true}).through).submit("some text")
+	l.process((&failingQueue{enqueue: true}).through).submit("some text")
 	l.process(nil).work().rescue()
 	l.becomes("completed", is(events.Completed))
 	l.told("queued 0/4", "processing 1/4 call 1/3", "completed 1/4 version 1")
@@ -95,7 +95,7 @@ func TestRunNowThatDidNotReachTheQueue(t *testing.T) {
 	t.Parallel()
 	l := newLine(t, modeltest.NewScripted(modeltest.Timeout(), good()))
 	l.setting.Plan = plan(t, "60s")
-	q := &torn{}
+	q := &failingQueue{}
 	p := l.process(q.through).work()
 	p.submit("some text")
 	l.becomes("a wait", inQueue)
@@ -216,7 +216,7 @@ func TestItsTimePassed(t *testing.T) {
 func TestARunThatWasNeverPlaced(t *testing.T) {
 	t.Parallel()
 	l, m, job := diedInACall(t)
-	half := l.process((&torn{enqueue: true}).through)
+	half := l.process((&failingQueue{enqueue: true}).through)
 	l.until("lost", func() bool {
 		_, err := half.rescuer.Round(t.Context())
 		l.must(err)

@@ -19,7 +19,7 @@ func TestNothingStaysAfterItsRetention(t *testing.T) {
 	s := NewStore(c, store.Kept{Record: time.Second, Document: time.Second, Key: time.Second}, store.Sync{}, nil)
 	var most int64
 	for i := range 60 {
-		b := &bench{t, s, events.NewRedisLog(c, time.Second), events.NewTopic("", fmt.Sprint("s-", i), "summary")}
+		b := &fixture{t, s, events.NewRedisLog(c, time.Second), events.NewTopic("", fmt.Sprint("s-", i), "summary")}
 		job := fmt.Sprint("J", i)
 		if got, err := s.admit(t.Context(), place{topic: b.topic, job: job, bytes: 10, hold: time.Second},
 			Limits{OpenJobs: 1000, InputBytes: 1 << 20}); err != nil || got.refused != "" {

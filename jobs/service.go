@@ -163,11 +163,11 @@ func (s *Service) known(ctx context.Context, r Submit) (Accepted, bool) {
 	if err != nil {
 		return Accepted{}, false
 	}
-	print, unsafe := fingerprint(r.Input, r.Language), s.Store.Sync.Replicas > 0
-	if a, ok := read.Answered(print); ok && a.Code == lifecycle.Replay {
+	asked, unsafe := fingerprint(r.Input, r.Language), s.Store.Sync.Replicas > 0
+	if a, ok := read.Answered(asked); ok && a.Code == lifecycle.Replay {
 		return Accepted{JobID: a.JobID, Status: a.Status, Live: a.Live, Replayed: true, Unreplicated: unsafe}, true
 	}
-	if read.Job.Fingerprint != print || !read.Live() {
+	if read.Job.Fingerprint != asked || !read.Live() {
 		return Accepted{}, false
 	}
 	return Accepted{JobID: read.Job.ID, Status: read.Last.Status, Live: true, Unreplicated: unsafe}, true

@@ -46,7 +46,7 @@ func TestWhatFollowsFromAFailure(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := modeltest.NewScripted(tt.steps...)
-			inHouse(t, m, nil, func(t *testing.T, h *house) {
+			inTestbed(t, m, nil, func(t *testing.T, h *testbed) {
 				h.start()
 				job := h.submit("some text to work on").JobID
 				passed(9 * time.Minute)
@@ -73,7 +73,7 @@ func TestWhatFollowsFromAFailure(t *testing.T) {
 // forgotten when it ends the job.
 func TestAHintThatDoesNotFitIsToldAndKept(t *testing.T) {
 	m := modeltest.NewScripted(modeltest.RateLimited(700*time.Second), good())
-	inHouse(t, m, nil, func(t *testing.T, h *house) {
+	inTestbed(t, m, nil, func(t *testing.T, h *testbed) {
 		h.start()
 		h.submit("some text to work on")
 		passed(time.Second)
@@ -100,7 +100,7 @@ func TestABrokenStreamIsAStateOfItsOwn(t *testing.T) {
 	part := modeltest.Cut().Using(100, 7)
 	part.Content = modeltest.Answer(`{"title":"half","summary":"a part","key_points":[]}`).Content
 	m := modeltest.NewScripted(part, good())
-	inHouse(t, m, nil, func(t *testing.T, h *house) {
+	inTestbed(t, m, nil, func(t *testing.T, h *testbed) {
 		h.start()
 		h.submit("some text to work on")
 		passed(10 * time.Second)
@@ -125,7 +125,7 @@ func TestABrokenStreamIsAStateOfItsOwn(t *testing.T) {
 // runs it now; its key answers with the same id at the end.
 func TestAJobKeepsItsIdentity(t *testing.T) {
 	m := modeltest.NewScripted(modeltest.Hang())
-	inHouse(t, m, nil, func(t *testing.T, h *house) {
+	inTestbed(t, m, nil, func(t *testing.T, h *testbed) {
 		doomed := h.member("doomed")
 		defer doomed.close()
 		defer h.member("healer").rescue()()

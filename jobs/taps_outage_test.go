@@ -19,7 +19,7 @@ import (
 
 // crowd is many people who tap "try again" through several processes.
 type crowd struct {
-	*house
+	*testbed
 	members []*member
 	topics  []events.Topic
 
@@ -27,8 +27,8 @@ type crowd struct {
 	answers map[string]int
 }
 
-func newCrowd(t *testing.T, h *house, processes, sessions int, s gate.Settings) *crowd {
-	c := &crowd{house: h, answers: map[string]int{}}
+func newCrowd(t *testing.T, h *testbed, processes, sessions int, s gate.Settings) *crowd {
+	c := &crowd{testbed: h, answers: map[string]int{}}
 	for i := range processes {
 		m := h.member(fmt.Sprint("p", i))
 		m.worker.Gate = gate.New(m.client, s)
@@ -92,7 +92,7 @@ func TestTapsInAnOutage(t *testing.T) {
 			s := gate.Defaults()
 			tt.gate(&s)
 			m := modeltest.NewScripted(modeltest.Status(529).After(200 * time.Millisecond))
-			inHouse(t, m, nil, func(t *testing.T, h *house) {
+			inTestbed(t, m, nil, func(t *testing.T, h *testbed) {
 				c := newCrowd(t, h, processes, sessions, s)
 				for _, m := range c.members {
 					defer m.close()

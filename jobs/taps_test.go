@@ -15,7 +15,7 @@ import (
 )
 
 // service is one without a queue that works, for what needs none.
-func (b *bench) service() *Service {
+func (b *fixture) service() *Service {
 	return NewService(ServiceOptions{Store: b.store, Queue: lostQueue{}, Settings: retry.Defaults(),
 		Limits: Limits{OpenJobs: 100, InputBytes: 1 << 20}, Dependency: "local", Log: slog.New(slog.DiscardHandler)})
 }
@@ -30,7 +30,7 @@ func (lostQueue) Delete(context.Context, Task) error             { return events
 // TestParallelTapsMakeOneJob: 20 taps at once, by submit with and without a
 // key, and by retry.
 func TestParallelTapsMakeOneJob(t *testing.T) {
-	onBoth(t, func(b *bench) {
+	onBoth(t, func(b *fixture) {
 		s := b.service()
 		taps := func(tap func() (Accepted, error)) map[string]int {
 			var wg sync.WaitGroup
@@ -83,7 +83,7 @@ func TestParallelTapsMakeOneJob(t *testing.T) {
 }
 
 func TestReplaceCancelsTheOldJob(t *testing.T) {
-	onBoth(t, func(b *bench) {
+	onBoth(t, func(b *fixture) {
 		s := b.service()
 		first, err := s.Submit(b.Context(), Submit{Topic: b.topic, Input: Input{Text: "one"}})
 		if err != nil {

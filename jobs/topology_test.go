@@ -19,8 +19,8 @@ import (
 	"github.com/tidings/tidings/jobs/store"
 )
 
-// ground is several Redis servers that stand in for each other.
-type ground interface {
+// topology is several Redis servers that stand in for each other.
+type topology interface {
 	Client() redis.UniversalClient
 	MasterOf(key string) *eventstest.Server
 	ReplicasOf(master *eventstest.Server) []*eventstest.Server
@@ -31,7 +31,7 @@ type ground interface {
 }
 
 // onEachGround runs a test on Sentinels and on a Cluster.
-func onEachGround(t *testing.T, test func(t *testing.T, g ground)) {
+func onEachGround(t *testing.T, test func(t *testing.T, g topology)) {
 	t.Run("sentinel", func(t *testing.T) {
 		t.Parallel()
 		test(t, eventstest.StartSentinels(t))
@@ -42,33 +42,33 @@ func onEachGround(t *testing.T, test func(t *testing.T, g ground)) {
 	})
 }
 
-// estate is the whole line on such a ground, in real time and with short
+// deployment is the whole line on such a topology, in real time and with short
 // settings, with workers inside and outside.
-type estate struct {
+type deployment struct {
 	*testing.T
-	ground
-	client   redis.UniversalClient
-	log      *events.RedisLog
-	hub      *events.Hub
-	store    *jobs.Store
-	queue    *jobs.Asynq
-	gate     *gate.Gate
-	service  *jobs.Service
-	let      *jobs.Service // whose jobs are for outside workers
-	outside  *jobs.Outside
-	rescuer  *jobs.Rescuer
-	mill     *mill
-	setting  retry.Settings
-	patience time.Duration // of a test with all of this
+	topology
+	client       redis.UniversalClient
+	log          *events.RedisLog
+	hub          *events.Hub
+	store        *jobs.Store
+	queue        *jobs.Asynq
+	gate         *gate.Gate
+	service      *jobs.Service
+	let          *jobs.Service // whose jobs are for outside workers
+	outside      *jobs.Outside
+	rescuer      *jobs.Rescuer
+	sessionModel *sessionModel
+	setting      retry.Settings
+	patience     time.Duration // of a test with all of this
 }
 
-func newEstate(t *testing.T, g ground, sync store.Sync) *estate {
+func newDeployment(t *testing.T, g topology, sync store.Sync) *deployment {
 	t.Helper()
 	s := retry.Defaults()
 	s.Calls, s.Plan, s.Lease = 1, plan(t, "1s"), 2*time.Second
 	c := g.Client()
-	e := &estate{T: t, ground: g, client: c, setting: s, log: events.NewRedisLog(c, time.Hour), gate: gate.New(c, wide()),
-		mill: &mill{calls: map[string]int{}, scripts: map[string][]func(context.Context) error{}}, patience: 40 * time.Second}
+	e := &deployment{T: t, topology: g, client: c, setting: s, log: events.NewRedisLog(c, time.Hour), gate: gate.New(c, wide()),
+		sessionModel: &sessionModel{calls: map[string]int{}, scripts: map[string][]func(context.Context) error{}}, patience: 40 * time.Second}
 	e.hub = events.NewHub(e.log, events.HubOptions{HeadsEvery: time.Second, Overdue: func(ctx context.Context, topics []events.Topic, newest []events.Transition) {
 		e.rescuer.Overdue(ctx, topics, newest)
 	}})
@@ -86,13 +86,13 @@ func newEstate(t *testing.T, g ground, sync store.Sync) *estate {
 			Timeout: func(string) time.Duration { return time.Minute }, Grace: 100 * time.Millisecond, Log: quiet})
 	}
 	e.queue = asynq(jobs.QueueNames()...)
-	escorts := asynq(jobs.OutsideQueue)
-	calls := model.NewRetrying(e.mill, s, dice())
+	dispatchers := asynq(jobs.OutsideQueue)
+	calls := model.NewRetrying(e.sessionModel, s, dice())
 	worker, err := jobs.NewWorker(jobs.WorkerOptions{Store: e.store, Queue: e.queue, Model: calls, Gate: e.gate, Settings: s, Name: "w", Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e.outside, err = jobs.NewOutside(jobs.OutsideOptions{Store: e.store, Queue: escorts, Settings: s, Workloads: []string{"summary"}, Gate: e.gate, Waiting: 10, Log: quiet}); err != nil {
+	if e.outside, err = jobs.NewOutside(jobs.OutsideOptions{Store: e.store, Queue: dispatchers, Settings: s, Workloads: []string{"summary"}, Gate: e.gate, Waiting: 10, Log: quiet}); err != nil {
 		t.Fatal(err)
 	}
 	o := jobs.ServiceOptions{Store: e.store, Queue: e.queue, Settings: s, Dependency: calls.Dependency(), Log: quiet,
@@ -101,11 +101,11 @@ func newEstate(t *testing.T, g ground, sync store.Sync) *estate {
 	o.Outside = jobs.Routes{"summary"}
 	e.let = jobs.NewService(o)
 	e.rescuer = jobs.NewRescuer(jobs.RescuerOptions{Store: e.store, Queue: e.queue, Settings: s, Patience: 2 * time.Second, Sweep: e.queue.Sweep, Log: quiet})
-	e.start(worker, escorts)
+	e.start(worker, dispatchers)
 	return e
 }
 
-func (e *estate) start(worker *jobs.Worker, escorts *jobs.Asynq) {
+func (e *deployment) start(worker *jobs.Worker, dispatchers *jobs.Asynq) {
 	e.Helper()
 	ctx, end := context.WithCancel(context.Background())
 	var parts sync.WaitGroup
@@ -116,20 +116,20 @@ func (e *estate) start(worker *jobs.Worker, escorts *jobs.Asynq) {
 	if err := e.queue.Start(worker.Attempt); err != nil {
 		e.Fatal(err)
 	}
-	if err := escorts.Start(e.outside.Chaperone(ctx, e.hub)); err != nil {
+	if err := dispatchers.Start(e.outside.Dispatcher(ctx, e.hub)); err != nil {
 		e.Fatal(err)
 	}
 	e.Cleanup(func() {
 		worker.Drain(context.Background(), 0)
 		e.queue.Stop()
 		end()
-		escorts.Stop()
+		dispatchers.Stop()
 		parts.Wait()
 	})
 }
 
 // until waits for what gives no signal.
-func (e *estate) until(what string, ok func() bool) {
+func (e *deployment) until(what string, ok func() bool) {
 	e.Helper()
 	if !e.comes(ok) {
 		e.Fatalf("%s: not within %s", what, e.patience)
@@ -137,7 +137,7 @@ func (e *estate) until(what string, ok func() bool) {
 }
 
 // comes is until for goroutines, which may not end the test.
-func (e *estate) comes(ok func() bool) bool {
+func (e *deployment) comes(ok func() bool) bool {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for end := time.Now().Add(e.patience); !ok(); <-tick.C {
@@ -149,7 +149,7 @@ func (e *estate) comes(ok func() bool) bool {
 }
 
 // submit asks as a client does, again and again while Redis is away.
-func (e *estate) submit(topic events.Topic, text string) jobs.Accepted {
+func (e *deployment) submit(topic events.Topic, text string) jobs.Accepted {
 	e.Helper()
 	var a jobs.Accepted
 	e.until("a submit of "+topic.Session, func() (ok bool) {
@@ -159,7 +159,7 @@ func (e *estate) submit(topic events.Topic, text string) jobs.Accepted {
 	return a
 }
 
-func (e *estate) trySubmit(topic events.Topic, text string) (jobs.Accepted, bool) {
+func (e *deployment) trySubmit(topic events.Topic, text string) (jobs.Accepted, bool) {
 	a, err := e.service.Submit(e.Context(), jobs.Submit{Topic: topic, Input: jobs.Input{Text: text}, IdempotencyKey: text})
 	if err != nil && !isAway(err) {
 		e.Errorf("submit of %s: %v", topic.Session, err)
@@ -168,7 +168,7 @@ func (e *estate) trySubmit(topic events.Topic, text string) (jobs.Accepted, bool
 }
 
 // empty waits until no job is open, so that nothing is forgotten.
-func (e *estate) empty() {
+func (e *deployment) empty() {
 	e.Helper()
 	e.until("an empty index", func() bool {
 		n, _, err := jobs.Counted(e.Context(), e.store.Client)
@@ -178,7 +178,7 @@ func (e *estate) empty() {
 
 // one checks that a session has one document, of its first version, from one
 // job that was completed once.
-func (e *estate) one(topic events.Topic) {
+func (e *deployment) one(topic events.Topic) {
 	e.Helper()
 	d, err := e.service.Document(e.Context(), topic)
 	if err != nil || d.Version != 1 {
@@ -206,7 +206,7 @@ func (e *estate) one(topic events.Topic) {
 
 // reader follows a session as a client does.
 type reader struct {
-	e     *estate
+	e     *deployment
 	topic events.Topic
 	told  chan struct{} // something was
 
@@ -216,7 +216,7 @@ type reader struct {
 
 // follow reads a session's stream until the test ends, and checks that it never
 // goes back without a word, and completes a job once.
-func (e *estate) follow(topic events.Topic) *reader {
+func (e *deployment) follow(topic events.Topic) *reader {
 	e.Helper()
 	sub, err := e.hub.Subscribe(e.Context(), topic, 0, false)
 	if err != nil {
@@ -314,17 +314,17 @@ func (r *reader) comes(s events.Status) {
 	r.sees(string(s), func(ev events.Event) bool { return ev.Status == s })
 }
 
-// mill is a model that counts its calls by session, and takes its time. A
+// sessionModel is a model that counts its calls by session, and takes its time. A
 // session may have a script: one function a call.
-type mill struct {
+type sessionModel struct {
 	mu      sync.Mutex
 	calls   map[string]int
 	scripts map[string][]func(context.Context) error
 }
 
-func (m *mill) Dependency() string { return "mill" }
+func (m *sessionModel) Dependency() string { return "sessionModel" }
 
-func (m *mill) Generate(ctx context.Context, r model.Request) (model.Response, error) {
+func (m *sessionModel) Generate(ctx context.Context, r model.Request) (model.Response, error) {
 	m.mu.Lock()
 	m.calls[r.Topic]++
 	step := grinds(100 * time.Millisecond)
@@ -335,16 +335,16 @@ func (m *mill) Generate(ctx context.Context, r model.Request) (model.Response, e
 	if err := step(ctx); err != nil {
 		return model.Response{}, err
 	}
-	return model.Response{Model: "mill", Content: json.RawMessage(outsideContent)}, nil
+	return model.Response{Model: "sessionModel", Content: json.RawMessage(outsideContent)}, nil
 }
 
-func (m *mill) count(topic events.Topic) int {
+func (m *sessionModel) count(topic events.Topic) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.calls[topic.String()]
 }
 
-func (m *mill) plays(topic events.Topic, steps ...func(context.Context) error) {
+func (m *sessionModel) plays(topic events.Topic, steps ...func(context.Context) error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.scripts[topic.String()] = steps

@@ -30,7 +30,7 @@ func TestNoTokenEndsTheAttemptThenTheJob(t *testing.T) {
 	m := modeltest.NewScripted(modeltest.Status(529))
 	narrow := wide()
 	narrow.RetryBurst, narrow.RetryPerFirst, narrow.RetryPerSecond, narrow.ManualShare = 1, 0, 0.001, 1
-	inHouse(t, m, nil, func(t *testing.T, h *house) {
+	inTestbed(t, m, nil, func(t *testing.T, h *testbed) {
 		h.gated(narrow)
 		h.start()
 		h.submit("some text to work on")
@@ -58,7 +58,7 @@ func TestNoTokenEndsTheAttemptThenTheJob(t *testing.T) {
 // attempt, and goes on by itself.
 func TestAPausedDependencyIsWaitedFor(t *testing.T) {
 	m := modeltest.NewScripted(good())
-	inHouse(t, m, nil, func(t *testing.T, h *house) {
+	inTestbed(t, m, nil, func(t *testing.T, h *testbed) {
 		g := h.gated(wide())
 		if err := g.Pause(t.Context(), "scripted", gate.Order{Owner: "ops", Note: "maintenance", Until: time.Now().Add(40 * time.Second)}); err != nil {
 			t.Fatal(err)
@@ -95,7 +95,7 @@ func TestAPauseKeepsJobs(t *testing.T) {
 		20 * time.Minute: events.OutcomeAdmissionDenied} {
 		t.Run(lifted.String(), func(t *testing.T) {
 			m := modeltest.NewScripted(good())
-			inHouse(t, m, nil, func(t *testing.T, h *house) {
+			inTestbed(t, m, nil, func(t *testing.T, h *testbed) {
 				g := h.gated(wide())
 				h.rescuer.Gate = g
 				ctx, end := context.WithCancel(t.Context())
@@ -134,7 +134,7 @@ func TestAPauseKeepsJobs(t *testing.T) {
 // TestAClosedGateRefusesWhatCannotBeDone: during a pause or a hold that outlasts a
 // job's deadline a submit is not accepted, and told when it will be.
 func TestAClosedGateRefusesWhatCannotBeDone(t *testing.T) {
-	inHouse(t, modeltest.NewScripted(good()), nil, func(t *testing.T, h *house) {
+	inTestbed(t, modeltest.NewScripted(good()), nil, func(t *testing.T, h *testbed) {
 		g := h.gated(wide())
 		h.service.Gate = g
 		h.start()
@@ -181,7 +181,7 @@ func TestAClosedGateRefusesWhatCannotBeDone(t *testing.T) {
 // time.
 func TestRetriesSwitchedOff(t *testing.T) {
 	m := modeltest.NewScripted(modeltest.Status(529))
-	inHouse(t, m, nil, func(t *testing.T, h *house) {
+	inTestbed(t, m, nil, func(t *testing.T, h *testbed) {
 		g := h.gated(wide())
 		h.start()
 		h.submit("some text to work on")
@@ -215,7 +215,7 @@ func TestRetriesSwitchedOff(t *testing.T) {
 // probes of the whole fleet are as many as set, and then all complete.
 func TestAnOpenBreakerHoldsJobsBack(t *testing.T) {
 	m := modeltest.NewScripted(modeltest.Status(503))
-	inHouse(t, m, nil, func(t *testing.T, h *house) {
+	inTestbed(t, m, nil, func(t *testing.T, h *testbed) {
 		g := h.gated(gate.Defaults())
 		h.start()
 		var topics []events.Topic
@@ -267,7 +267,7 @@ func (g *gateAway) EvalSha(ctx context.Context, sha string, keys []string, args 
 // cannot be asked. No call is made, and the job goes on when it can.
 func TestNoGateNoCall(t *testing.T) {
 	m := modeltest.NewScripted(good())
-	inHouse(t, m, nil, func(t *testing.T, h *house) {
+	inTestbed(t, m, nil, func(t *testing.T, h *testbed) {
 		away := &gateAway{Scripter: h.client}
 		away.set.Store(true)
 		h.worker.Gate = gate.New(away, wide())

@@ -19,7 +19,7 @@ func session(name string) events.Topic { return events.NewTopic("anna", name, "s
 
 // everyVerb does all that can be done to a job, once: on a Cluster each step
 // must find all its keys on one node.
-func everyVerb(e *estate) {
+func everyVerb(e *deployment) {
 	ctx := e.Context()
 	refused := func(err error, want jobs.Code) {
 		e.Helper()
@@ -39,7 +39,7 @@ func everyVerb(e *estate) {
 	v := session("submit")
 	hold, release := heldBack()
 	defer release()
-	e.mill.plays(v, hold, hold)
+	e.sessionModel.plays(v, hold, hold)
 	r := e.follow(v)
 	first := e.submit(v, "one")
 	r.comes(events.Processing)
@@ -67,7 +67,7 @@ func everyVerb(e *estate) {
 	// An attempt that fails, run at once by the user, one that fails for good, and
 	// a new job from its input.
 	v = session("retry")
-	e.mill.plays(v, fails(retry.Overloaded), fails(retry.InvalidOutput))
+	e.sessionModel.plays(v, fails(retry.Overloaded), fails(retry.InvalidOutput))
 	r = e.follow(v)
 	first = e.submit(v, "one")
 	r.comes(events.Retrying)
@@ -86,7 +86,7 @@ func everyVerb(e *estate) {
 	if l, err := e.service.Attempts(ctx, v); err != nil || len(l.Attempts) != 1 || len(l.Calls) != 1 {
 		e.Errorf("ledger %+v %v", l, err)
 	}
-	if n := e.mill.count(v); n != 3 {
+	if n := e.sessionModel.count(v); n != 3 {
 		e.Errorf("%d calls, want 3", n)
 	}
 
@@ -121,15 +121,15 @@ func everyVerb(e *estate) {
 
 	// The gate's orders.
 	order := gate.Order{Owner: "anna", Note: "a test", Until: time.Now().Add(time.Minute)}
-	must(e.gate.Pause(ctx, "mill", order))
-	must(e.gate.Resume(ctx, "mill", order))
-	for _, s := range []gate.Scope{{}, {Dependency: "mill"}, {Workload: "summary"}} {
+	must(e.gate.Pause(ctx, "sessionModel", order))
+	must(e.gate.Resume(ctx, "sessionModel", order))
+	for _, s := range []gate.Scope{{}, {Dependency: "sessionModel"}, {Workload: "summary"}} {
 		must(e.gate.SwitchOff(ctx, s, order))
 		must(e.gate.SwitchOn(ctx, s, order))
 	}
 	_, err = e.gate.Switches(ctx)
 	must(err)
-	_, err = e.gate.Inspect(ctx, "mill")
+	_, err = e.gate.Inspect(ctx, "sessionModel")
 	must(err)
 
 	// The rescuer's view of the queue, and what it does for it as a whole.

@@ -90,21 +90,21 @@ func (o *operatorsScript) note(what string, begin bool, of string, order gate.Or
 	o.done = append(o.done, fmt.Sprintf("%s %t %s by %s: %s for %s", what, begin, of, order.Owner, order.Note, left.Round(time.Second)))
 }
 
-// officeHouse runs a test with operators in virtual time.
-func officeHouse(t *testing.T, test func(*testing.T, *house, *operatorsScript)) {
+// inOfficeTestbed runs a test with operators in virtual time.
+func inOfficeTestbed(t *testing.T, test func(*testing.T, *testbed, *operatorsScript)) {
 	t.Helper()
 	o := &operatorsScript{}
-	synctestHouse(t, func(t *testing.T, h *house) { test(t, h, o) }, func(s *Options) { s.Operators, s.AdminPassword = o, password })
+	inTestbed(t, func(t *testing.T, h *testbed) { test(t, h, o) }, func(s *Options) { s.Operators, s.AdminPassword = o, password })
 }
 
 // put sends an operator's order.
-func (h *house) put(t *testing.T, path, body string, headers ...string) answer {
+func (h *testbed) put(t *testing.T, path, body string, headers ...string) answer {
 	t.Helper()
 	return h.send(t, "http://ops"+path, "PUT", body, append(headers, login(password))...)
 }
 
 func TestOperatorsSwitchRetriesOffAndOn(t *testing.T) {
-	officeHouse(t, func(t *testing.T, h *house, o *operatorsScript) {
+	inOfficeTestbed(t, func(t *testing.T, h *testbed, o *operatorsScript) {
 		o.switches = gate.Switches{
 			Off: []gate.Record{{Action: "off", Scope: gate.Scope{Workload: "summary"}, Order: gate.Order{Owner: "ann", Note: "<outage>", Until: at(aTime)}}},
 			Audit: []gate.Record{
@@ -162,7 +162,7 @@ func TestOperatorsSwitchRetriesOffAndOn(t *testing.T) {
 }
 
 func TestSilentStorageIsToldToOperatorsInTime(t *testing.T) {
-	officeHouse(t, func(t *testing.T, h *house, o *operatorsScript) {
+	inOfficeTestbed(t, func(t *testing.T, h *testbed, o *operatorsScript) {
 		o.silent = true
 		for _, r := range []struct{ method, path, body string }{
 			{"GET", "/admin/retries", ""}, {"PUT", "/admin/retries", `{"retries":"off","owner":"ann","for":"1h"}`}, {"GET", "/admin/measures", ""},
@@ -182,7 +182,7 @@ func TestSilentStorageIsToldToOperatorsInTime(t *testing.T) {
 }
 
 func TestOperatorsPauseAndResumeADependency(t *testing.T) {
-	officeHouse(t, func(t *testing.T, h *house, o *operatorsScript) {
+	inOfficeTestbed(t, func(t *testing.T, h *testbed, o *operatorsScript) {
 		o.state = gate.State{At: at(aTime), Breaker: "closed", Limit: 100, InUse: 1, RetryTokens: 99.5, ManualTokens: 25, RetryAvailableAt: at(aTime),
 			ManualAvailableAt: at(aTime), PausedUntil: at(aTime), PauseOwner: "ann", PauseNote: "maintenance",
 			Holders: []gate.Holder{{Permit: "secret.1", Kind: "first", Workload: "summary", JobID: "01JOB", Since: at(aTime), ExpiresAt: at(aTime)}}}
@@ -231,7 +231,7 @@ func TestOperatorsPauseAndResumeADependency(t *testing.T) {
 // TestPermissionsAreNotGotRound: orders need the operators' login, from a
 // page of our own if from a page at all, and are nowhere on the API.
 func TestPermissionsAreNotGotRound(t *testing.T) {
-	officeHouse(t, func(t *testing.T, h *house, o *operatorsScript) {
+	inOfficeTestbed(t, func(t *testing.T, h *testbed, o *operatorsScript) {
 		for path, body := range map[string]string{
 			"/admin/retries":                  `{"retries":"off","owner":"eve","for":"1h"}`,
 			"/admin/dependencies/local/pause": `{"owner":"eve","for":"1h"}`,
@@ -257,7 +257,7 @@ func TestPermissionsAreNotGotRound(t *testing.T) {
 }
 
 func TestMeasuresAreToldByWindow(t *testing.T) {
-	officeHouse(t, func(t *testing.T, h *house, o *operatorsScript) {
+	inOfficeTestbed(t, func(t *testing.T, h *testbed, o *operatorsScript) {
 		two := 2.0
 		o.cohorts = jobs.Cohorts{From: at(aTime), To: at(aTime), All: jobs.Measured{Calls: 4, FirstCalls: 2, Amplification: &two}, Workloads: map[string]jobs.Measured{"summary": {}}}
 		for _, query := range []string{"", "?window=1h", "?window=24h", "?window=7d"} {

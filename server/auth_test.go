@@ -66,7 +66,7 @@ func TestTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		good := token(t, jwt.SigningMethodHS256, secret(), jwt.MapClaims{"sub": "anna", "exp": in(time.Hour)})
 		with := func(change jwt.MapClaims) string {
 			claims := jwt.MapClaims{"sub": "anna", "exp": in(time.Hour)}
@@ -223,7 +223,7 @@ func TestPublicKeys(t *testing.T) {
 }
 
 func TestAnotherOwnersSessionIsLikeOneThatNeverWas(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		as := func(who string) string {
 			return "Authorization: Bearer " + token(t, jwt.SigningMethodHS256, secret(), jwt.MapClaims{"sub": who, "exp": in(time.Hour)})
 		}
@@ -257,7 +257,7 @@ func TestAnotherOwnersSessionIsLikeOneThatNeverWas(t *testing.T) {
 }
 
 func TestAStreamEndsWithItsToken(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		tok := token(t, jwt.SigningMethodHS256, secret(), jwt.MapClaims{"sub": "anna", "exp": in(60 * time.Second)})
 		r := h.open(t, statusPath, "Authorization: Bearer "+tok)
 		r.want(t, "idle")

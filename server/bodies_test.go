@@ -18,7 +18,7 @@ import (
 )
 
 // everyRoute lists what both listeners serve, as method and path.
-func everyRoute(t *testing.T, h *house) (api, ops [][2]string) {
+func everyRoute(t *testing.T, h *testbed) (api, ops [][2]string) {
 	t.Helper()
 	fill := strings.NewReplacer(":session_id", session, ":workload", "summary", ":key", "status_queued", ":job_id", "J1", ":attempt", "1", "*dependency", "local/pause")
 	routes := func(from http.Handler) (all [][2]string) {
@@ -70,7 +70,7 @@ func announce(t *testing.T, l net.Listener, method, path, header string) (status
 // longer than a body may take, and no stream's place at all.
 func TestABodyThatNeverComesHoldsNoRoute(t *testing.T) {
 	token := strings.Repeat("t", 32)
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		api, ops := everyRoute(t, h)
 		for i, routes := range [][][2]string{api, ops} {
 			l := []net.Listener{h.api, h.ops}[i]
@@ -99,7 +99,7 @@ func TestABodyThatNeverComesHoldsNoRoute(t *testing.T) {
 // A body that is on its way when the process goes down does not hold it up, nor
 // does one that nobody reads. The slow one is told to try elsewhere.
 func TestBodiesThatNeverComeDoNotHoldTheEndUp(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		statuses := make(chan int, 2)
 		for _, path := range []string{documentPath, "/nowhere"} {
 			go func() {
@@ -123,7 +123,7 @@ func TestBodiesThatNeverComeDoNotHoldTheEndUp(t *testing.T) {
 
 // An empty body of unknown length is none: some proxies send it so.
 func TestAnEmptyChunkedBodyIsNone(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		h.jobs.accepted = jobs.Accepted{JobID: "J"}
 		for _, r := range [][2]string{{"POST", documentPath + "/retry"}, {"GET", statusPath + "?format=json"}} {
 			for body, want := range map[string]bool{"0\r\n\r\n": true, "2\r\n{}\r\n0\r\n\r\n": false} {
@@ -148,7 +148,7 @@ func TestAnEmptyChunkedBodyIsNone(t *testing.T) {
 // A stream whose request had an empty chunked body lives on: the body's time
 // limit is over with the body.
 func TestAStreamOutlivesItsBodysTime(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		conn, err := h.api.(*pipes).dial()
 		if err != nil {
 			t.Fatal(err)

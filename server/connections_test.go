@@ -67,7 +67,7 @@ func TestTheLimitOfOpenFilesLeavesAReserve(t *testing.T) {
 		}
 	}
 	var log bytes.Buffer
-	newTCPHouse(t, func(o *Options) {
+	newTCPTestbed(t, func(o *Options) {
 		o.Files, o.StreamLimit, o.Logger = 1024, 5000, slog.New(slog.NewTextHandler(&log, nil))
 	})
 	if line := log.String(); !strings.Contains(line, "level=WARN") || !strings.Contains(line, "connections=768 stream_limit=5000") {
@@ -77,7 +77,7 @@ func TestTheLimitOfOpenFilesLeavesAReserve(t *testing.T) {
 
 func TestAPanicOfAPageIsAWarning(t *testing.T) {
 	var log bytes.Buffer
-	h := newTCPHouse(t, func(o *Options) {
+	h := newTCPTestbed(t, func(o *Options) {
 		o.Queues = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("a fault of a page") })
 		o.AdminPassword, o.Logger = password, slog.New(slog.NewTextHandler(&log, nil))
 	})

@@ -10,7 +10,7 @@ import (
 
 // A megabyte of small values took forty times its size to decode.
 func TestABodyOfSmallValuesTakesLittleMemory(t *testing.T) {
-	h := newTCPHouse(t)
+	h := newTCPTestbed(t)
 	fill := func(start, value, end string) string {
 		return start + strings.Repeat(value, (jobs.MaxInputBytes-len(start)-len(end))/len(value)) + end
 	}
@@ -34,7 +34,7 @@ func TestABodyOfSmallValuesTakesLittleMemory(t *testing.T) {
 }
 
 func TestAnAmbiguousBodyIsRefused(t *testing.T) {
-	h := newTCPHouse(t)
+	h := newTCPTestbed(t)
 	for _, body := range []string{
 		`{"input":{"text":"a"},"input":{"text":"b"}}`, `{"input":{"text":"a","text":"b"}}`, `{"input":{"text":"a"},"\u0069nput":{}}`,
 		`{"input":{"text":"\ud800"}}`, `{"input":{"text":"\udc00\ud800"}}`, "{\"input\":{\"text\":\"\xff\"}}", `{"input":{"text":"a"}} {}`, `[{}]`,

@@ -63,7 +63,7 @@ func TestTheDemoPageIsAsNewAsItsSources(t *testing.T) {
 }
 
 func TestInDevTheDemoPageIsServedWithAllItNeeds(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		page := h.send(t, "http://page/", http.MethodGet, "")
 		if page.status != 200 || page.header.Get("Content-Type") != "text/html; charset=utf-8" {
 			t.Fatalf("%d %s", page.status, page.header.Get("Content-Type"))
@@ -103,7 +103,7 @@ func TestInDevTheDemoPageIsServedWithAllItNeeds(t *testing.T) {
 }
 
 func TestOutsideOfDevThereIsNoDemoPageAndNothingToCut(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		h.happen(t, summary(session), queued())
 		r := h.open(t, statusPath)
 		r.want(t, "queued")
@@ -121,7 +121,7 @@ func TestOutsideOfDevThereIsNoDemoPageAndNothingToCut(t *testing.T) {
 }
 
 func TestACutStreamBreaksOffAndTheNextOneGoesOnWhereItStopped(t *testing.T) {
-	h := newTCPHouse(t, inDev)
+	h := newTCPTestbed(t, inDev)
 	topic := summary(session)
 	h.happen(t, topic, queued())
 	cut, other := h.open(t, statusPath), h.open(t, strings.Replace(statusPath, "summary", "guidance", 1))

@@ -22,7 +22,7 @@ func TestErrorsMdListsEveryProblemWithItsStatus(t *testing.T) {
 		}
 		listed = append(listed, code)
 	}
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		all := codes(h)
 		slices.Sort(all)
 		slices.Sort(listed)

@@ -40,13 +40,13 @@ func (f *feed) frame(e events.Event) (frame, error) {
 		data, err := f.render.idle(e.Topic, form)
 		return frame{id: f.place(), event: string(events.Idle), data: data}, err
 	}
-	make := func() ([]byte, error) { return f.render.event(e.Topic, e.Transition, form) }
+	render := func() ([]byte, error) { return f.render.event(e.Topic, e.Transition, form) }
 	var data []byte
 	var err error
 	if e.Live && !e.Reset && e.Shared {
-		data, err = f.render.live.data(frameKey{e.Topic, e.Seq, form.lang}, make)
+		data, err = f.render.live.data(frameKey{e.Topic, e.Seq, form.lang}, render)
 	} else {
-		data, err = make()
+		data, err = render()
 	}
 	id := strconv.FormatInt(e.Seq, 10)
 	if f.many {

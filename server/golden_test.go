@@ -59,7 +59,7 @@ func later(d time.Duration) {
 }
 
 // live plays a job's whole life: idle, both layers of retrying, and its end.
-func live(t *testing.T, h *house, end events.Transition) {
+func live(t *testing.T, h *testbed, end events.Transition) {
 	topic := summary(session)
 	for _, tr := range []func() events.Transition{
 		queued,
@@ -93,7 +93,7 @@ func TestALifeToTheEndInTwoLanguages(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t)
+				h := newTestbed(t)
 				r := h.open(t, statusPath, "Accept-Language: "+c.lang)
 				done := make(chan []string, 1)
 				go func() { done <- r.all(t) }()
@@ -118,7 +118,7 @@ func TestIdleStaysOpenAndKeepsTheCursor(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t)
+				h := newTestbed(t)
 				r := h.open(t, statusPath, headers...)
 				go r.all(t)
 				later(40 * time.Second) // two heartbeats
@@ -142,7 +142,7 @@ func TestAPlaceThatIsNotInTheLogIsAnsweredWithTheStateAndReset(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t)
+				h := newTestbed(t)
 				h.happen(t, summary(session), queued())
 				h.happen(t, summary(session), processing(1, 1))
 				r := h.open(t, statusPath, headers...)
@@ -157,7 +157,7 @@ func TestAPlaceThatIsNotInTheLogIsAnsweredWithTheStateAndReset(t *testing.T) {
 
 func TestTheCursorMayComeAsAQuery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t)
+		h := newTestbed(t)
 		first := h.happen(t, summary(session), queued())
 		later(time.Second)
 		h.happen(t, summary(session), processing(1, 1))
@@ -179,7 +179,7 @@ func TestTheCursorMayComeAsAQuery(t *testing.T) {
 
 func TestAReconnectShowsWhatIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t)
+		h := newTestbed(t)
 		h.happen(t, summary(session), queued())
 		h.happen(t, summary(session), processing(1, 1))
 		h.happen(t, summary(session), retryingQueue(1, 30*time.Second))
@@ -235,7 +235,7 @@ func TestAWaitThatEndsOnAWholeSecondReadsAsPlanned(t *testing.T) {
 func TestDrainClosesStreamsEvenlyEachWithItsOwnRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 20
-		h := newHouse(t, func(o *Options) { o.Drain = 10 * time.Second })
+		h := newTestbed(t, func(o *Options) { o.Drain = 10 * time.Second })
 		type end struct {
 			after time.Duration
 			retry string

@@ -76,7 +76,7 @@ func resize(t *testing.T, addr string, n int) (answers int) {
 // A stranger who resizes the header table between requests stops nothing. With
 // the HPACK encoder of Go 1.26.8 this ends the process.
 func TestHeaderTableResizesStopNothing(t *testing.T) {
-	h := newTCPHouse(t, func(o *Options) { o.H2C = true })
+	h := newTCPTestbed(t, func(o *Options) { o.H2C = true })
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
@@ -94,7 +94,7 @@ func TestHeaderTableResizesStopNothing(t *testing.T) {
 // Without being asked for, HTTP/2 without TLS is on no listener.
 func TestHTTP2WithoutTLSIsOff(t *testing.T) {
 	for _, on := range []bool{false, true} {
-		h := newTCPHouse(t, func(o *Options) { o.H2C = on })
+		h := newTCPTestbed(t, func(o *Options) { o.H2C = on })
 		for _, l := range []net.Listener{h.api, h.ops} {
 			conn, err := net.Dial("tcp", l.Addr().String())
 			if err != nil {

@@ -25,9 +25,9 @@ import (
 
 var _ Jobs = (*jobs.Service)(nil)
 
-// house is a whole server over a log in memory: the real hub, the real texts,
+// testbed is a whole server over a log in memory: the real hub, the real texts,
 // real HTTP. Only the jobs are scripted.
-type house struct {
+type testbed struct {
 	*Server
 	log    *eventstest.Memory
 	hub    *events.Hub
@@ -39,14 +39,14 @@ type house struct {
 	served chan error         // what Serve returned
 }
 
-// newHouse starts one on pipes, which work in a synctest bubble.
-func newHouse(t *testing.T, change ...func(*Options)) *house {
-	return startHouse(t, newPipes(), newPipes(), change...)
+// newTestbed starts one on pipes, which work in a synctest bubble.
+func newTestbed(t *testing.T, change ...func(*Options)) *testbed {
+	return startTestbed(t, newPipes(), newPipes(), change...)
 }
 
-// newTCPHouse starts one on real connections.
-func newTCPHouse(t *testing.T, change ...func(*Options)) *house {
-	return startHouse(t, listen(t), listen(t), change...)
+// newTCPTestbed starts one on real connections.
+func newTCPTestbed(t *testing.T, change ...func(*Options)) *testbed {
+	return startTestbed(t, listen(t), listen(t), change...)
 }
 
 func listen(t *testing.T) net.Listener {
@@ -57,13 +57,13 @@ func listen(t *testing.T) net.Listener {
 	return l
 }
 
-func startHouse(t *testing.T, api, ops net.Listener, change ...func(*Options)) *house {
+func startTestbed(t *testing.T, api, ops net.Listener, change ...func(*Options)) *testbed {
 	t.Helper()
 	texts, err := locales.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{log: eventstest.NewMemory(eventstest.MemoryOptions{}), jobs: &script{document: jobs.Document{Version: 1, JobID: "J", Content: []byte("{}")}}, api: api, ops: ops, served: make(chan error, 1)}
+	h := &testbed{log: eventstest.NewMemory(eventstest.MemoryOptions{}), jobs: &script{document: jobs.Document{Version: 1, JobID: "J", Content: []byte("{}")}}, api: api, ops: ops, served: make(chan error, 1)}
 	h.hub = events.NewHub(h.log, events.HubOptions{})
 	o := Options{Jobs: h.jobs, Hub: h.hub, Texts: texts, Hosts: []string{"api", "page"}}
 	for _, f := range change {
@@ -111,7 +111,7 @@ func dialer(api, ops net.Listener) func(context.Context, string, string) (net.Co
 }
 
 // openNow is how many streams are registered.
-func (h *house) openNow() int {
+func (h *testbed) openNow() int {
 	h.streams.mu.Lock()
 	defer h.streams.mu.Unlock()
 	return len(h.streams.open)
@@ -125,18 +125,18 @@ type answer struct {
 }
 
 // do sends a request to the API; headers are "Name: value".
-func (h *house) do(t *testing.T, method, path, body string, headers ...string) answer {
+func (h *testbed) do(t *testing.T, method, path, body string, headers ...string) answer {
 	t.Helper()
 	return h.send(t, "http://api"+path, method, body, headers...)
 }
 
 // doOps sends one to the operators' listener.
-func (h *house) doOps(t *testing.T, method, path string, headers ...string) answer {
+func (h *testbed) doOps(t *testing.T, method, path string, headers ...string) answer {
 	t.Helper()
 	return h.send(t, "http://ops"+path, method, "", headers...)
 }
 
-func (h *house) send(t *testing.T, url, method, body string, headers ...string) answer {
+func (h *testbed) send(t *testing.T, url, method, body string, headers ...string) answer {
 	t.Helper()
 	r := request(t, method, url, body, headers...)
 	resp, err := h.client.Do(r)
@@ -155,11 +155,11 @@ func (h *house) send(t *testing.T, url, method, body string, headers ...string) 
 	return a
 }
 
-// synctestHouse runs a test with a house in virtual time.
-func synctestHouse(t *testing.T, test func(*testing.T, *house), change ...func(*Options)) {
+// inTestbed runs a test with a testbed in virtual time.
+func inTestbed(t *testing.T, test func(*testing.T, *testbed), change ...func(*Options)) {
 	t.Helper()
 	promises(t) // read outside of the bubble
-	synctest.Test(t, func(t *testing.T) { test(t, newHouse(t, change...)) })
+	synctest.Test(t, func(t *testing.T) { test(t, newTestbed(t, change...)) })
 }
 
 func request(t *testing.T, method, url, body string, headers ...string) *http.Request {
@@ -218,7 +218,7 @@ type message struct {
 	err             error // io.EOF: the stream ended cleanly
 }
 
-func (h *house) open(t *testing.T, path string, headers ...string) *reader {
+func (h *testbed) open(t *testing.T, path string, headers ...string) *reader {
 	t.Helper()
 	resp, err := h.client.Do(request(t, http.MethodGet, "http://api"+path, "", headers...))
 	if err != nil {
@@ -303,7 +303,7 @@ const statusPath = "/api/v1/sessions/" + session + "/summary/status"
 func summary(session string) events.Topic { return events.NewTopic("", session, "summary") }
 
 // happen appends a transition to the log, filling in what all have in common.
-func (h *house) happen(t *testing.T, topic events.Topic, tr events.Transition) events.Transition {
+func (h *testbed) happen(t *testing.T, topic events.Topic, tr events.Transition) events.Transition {
 	t.Helper()
 	if tr.JobID == "" {
 		tr.JobID = "01JTEST0000000000000000001"

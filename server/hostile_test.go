@@ -19,7 +19,7 @@ import (
 )
 
 func TestBodiesThatAreNotASubmitNameWhatIsWrong(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		deep := strings.Repeat(`[`, 20_000) + strings.Repeat(`]`, 20_000)
 		for _, c := range []struct {
 			name, body  string
@@ -90,7 +90,7 @@ func TestBodiesThatAreNotASubmitNameWhatIsWrong(t *testing.T) {
 }
 
 func TestContentTypes(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		h.jobs.accepted = jobs.Accepted{JobID: "J", Status: events.Queued}
 		for _, c := range []struct {
 			headers []string
@@ -115,7 +115,7 @@ func TestContentTypes(t *testing.T) {
 }
 
 func TestIdempotencyKeys(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		h.jobs.accepted = jobs.Accepted{JobID: "J", Status: events.Queued}
 		for _, c := range []struct {
 			headers []string
@@ -143,7 +143,7 @@ func hostileIDs() []string {
 }
 
 func TestSessionIDs(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		for _, id := range hostileIDs() {
 			for _, path := range []string{"", "/status", "/attempts"} {
 				a := h.do(t, http.MethodGet, "/api/v1/sessions/"+id+"/summary"+path, "")
@@ -164,7 +164,7 @@ func TestSessionIDs(t *testing.T) {
 // frames or log lines.
 func TestLineBreaksGetNowhere(t *testing.T) {
 	var logged bytes.Buffer
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		h.jobs.accepted = jobs.Accepted{JobID: "J", Status: events.Queued}
 		evil := "%0d%0aSet-Cookie:%20x=1%0d%0a%0d%0adata:%20forged"
 		for _, path := range []string{
@@ -198,7 +198,7 @@ func TestLineBreaksGetNowhere(t *testing.T) {
 
 func TestSecretsInAddressesAndHeadersAreNotLogged(t *testing.T) {
 	var logged bytes.Buffer
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		h.jobs.accepted = jobs.Accepted{JobID: "J", Status: events.Queued}
 		h.do(t, http.MethodPost, documentPath+"?token=SECRET&lang=de&replace=true", `{"input":{"text":"SECRET"}}`,
 			"Authorization: Bearer SECRET", "Cookie: SECRET", "Idempotency-Key: SECRET")
@@ -219,7 +219,7 @@ func TestSecretsInAddressesAndHeadersAreNotLogged(t *testing.T) {
 
 // floods are requests as bytes, and the status line that ends them.
 func TestHeaderFloods(t *testing.T) {
-	h := newTCPHouse(t)
+	h := newTCPTestbed(t)
 	for name, c := range map[string]struct {
 		send string
 		want int
@@ -268,7 +268,7 @@ func TestOriginsOfWebApps(t *testing.T) {
 		"a broken value": {[]string{app}, false, app + " x", "", []string{"Origin", "Accept-Language"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctestHouse(t, func(t *testing.T, h *house) {
+			inTestbed(t, func(t *testing.T, h *testbed) {
 				headers := []string{"Access-Control-Request-Method: POST", "Access-Control-Request-Headers: authorization,last-event-id"}
 				if c.origin != "" {
 					headers = append(headers, "Origin: "+c.origin)

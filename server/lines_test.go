@@ -26,10 +26,10 @@ import (
 // TCP, and served, which HTTP/2 is. They wait for what happens and assert no
 // length of time; that is for the tests in virtual time.
 
-func overBothLines(t *testing.T, test func(t *testing.T, h *house), change ...func(*Options)) {
+func overBothLines(t *testing.T, test func(t *testing.T, h *testbed), change ...func(*Options)) {
 	for name, http2 := range map[string]bool{"parked": false, "served": true} {
 		t.Run(name, func(t *testing.T) {
-			h := newTCPHouse(t, append(change, func(o *Options) { o.H2C = http2 })...)
+			h := newTCPTestbed(t, append(change, func(o *Options) { o.H2C = http2 })...)
 			if http2 {
 				var p http.Protocols
 				p.SetUnencryptedHTTP2(true)
@@ -59,7 +59,7 @@ func until(t *testing.T, what string, met func() bool) {
 
 func TestLinesSendTheSameBytes(t *testing.T) {
 	var sent []string
-	overBothLines(t, func(t *testing.T, h *house) {
+	overBothLines(t, func(t *testing.T, h *testbed) {
 		r := h.open(t, statusPath, "Accept-Language: nb")
 		r.want(t, "idle")
 		h.happenAll(t, summary(session), queued())
@@ -88,7 +88,7 @@ func TestLinesSendTheSameBytes(t *testing.T) {
 }
 
 func TestLinesResumeFillGapsAndFollowMany(t *testing.T) {
-	overBothLines(t, func(t *testing.T, h *house) {
+	overBothLines(t, func(t *testing.T, h *testbed) {
 		first := h.happenAll(t, summary(session), job("J1", queued())...)
 		h.happenAll(t, summary(session), job("J1", processing(1, 1), failed(true))...)
 		h.happenAll(t, summary(session), job("J2", queued(), processing(1, 1))...)
@@ -125,7 +125,7 @@ func TestLinesResumeFillGapsAndFollowMany(t *testing.T) {
 }
 
 func TestLinesEndWithTheTokenAtTheMaximumAgeAndByACut(t *testing.T) {
-	overBothLines(t, func(t *testing.T, h *house) {
+	overBothLines(t, func(t *testing.T, h *testbed) {
 		tok := token(t, jwt.SigningMethodHS256, secret(), jwt.MapClaims{"sub": "anna", "exp": in(2 * time.Second)})
 		r := h.open(t, statusPath, "Authorization: Bearer "+tok)
 		if got := r.all(t); !slices.Equal(got, []string{"idle"}) || !strings.HasSuffix(r.raw.String(), ": token_expired\n") {
@@ -133,13 +133,13 @@ func TestLinesEndWithTheTokenAtTheMaximumAgeAndByACut(t *testing.T) {
 		}
 		until(t, "counted as expired", func() bool { return h.ended(t, endExpired) == "1" })
 	}, withJWT(JWT{Secret: secret()}))
-	overBothLines(t, func(t *testing.T, h *house) {
+	overBothLines(t, func(t *testing.T, h *testbed) {
 		r := h.open(t, statusPath)
 		if got := r.all(t); !slices.Equal(got, []string{"idle"}) || !strings.HasSuffix(r.raw.String(), ": max_age\n") {
 			t.Errorf("%q, at last %q", got, r.raw.String())
 		}
 	}, func(o *Options) { o.MaxAge = 200 * time.Millisecond })
-	overBothLines(t, func(t *testing.T, h *house) {
+	overBothLines(t, func(t *testing.T, h *testbed) {
 		r := h.open(t, statusPath)
 		r.want(t, "idle")
 		if n := h.streams.cut(summary(session)); n != 1 {
@@ -153,7 +153,7 @@ func TestLinesEndWithTheTokenAtTheMaximumAgeAndByACut(t *testing.T) {
 }
 
 func TestLinesBreakASilenceAndSayNothingBesides(t *testing.T) {
-	overBothLines(t, func(t *testing.T, h *house) {
+	overBothLines(t, func(t *testing.T, h *testbed) {
 		r := h.open(t, statusPath)
 		r.want(t, "idle")
 		for range 3 {
@@ -167,7 +167,7 @@ func TestLinesBreakASilenceAndSayNothingBesides(t *testing.T) {
 }
 
 func TestLinesAreDrainedEachWithItsOwnRetry(t *testing.T) {
-	overBothLines(t, func(t *testing.T, h *house) {
+	overBothLines(t, func(t *testing.T, h *testbed) {
 		const n = 20
 		retries := make(chan string, n)
 		for range n {
@@ -200,7 +200,7 @@ func TestLinesAreDrainedEachWithItsOwnRetry(t *testing.T) {
 
 func TestLinesLeaveNothingBehind(t *testing.T) {
 	var logged lockedBuffer
-	overBothLines(t, func(t *testing.T, h *house) {
+	overBothLines(t, func(t *testing.T, h *testbed) {
 		const n = 300
 		for i := range n {
 			id := fmt.Sprint("s", i%50)
@@ -260,7 +260,7 @@ func (l *lockedBuffer) String() string {
 }
 
 func TestLinesKeepAFaultToItsStream(t *testing.T) {
-	overBothLines(t, func(t *testing.T, h *house) {
+	overBothLines(t, func(t *testing.T, h *testbed) {
 		r, other := h.open(t, statusPath), h.open(t, strings.ReplaceAll(statusPath, session, "other"))
 		r.want(t, "idle")
 		other.want(t, "idle")
@@ -283,7 +283,7 @@ func TestLinesKeepAFaultToItsStream(t *testing.T) {
 // What a stalled reader leaves untaken is bounded, it is cut, and nobody waits
 // for it. It gets what was written before, and resumes.
 func TestAParkedReaderThatStallsIsCutAndResumes(t *testing.T) {
-	h := newTCPHouse(t, func(o *Options) { o.WriteTimeout = 500 * time.Millisecond })
+	h := newTCPTestbed(t, func(o *Options) { o.WriteTimeout = 500 * time.Millisecond })
 	small := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
 		return c.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, 4096) })
 	}}

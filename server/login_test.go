@@ -19,7 +19,7 @@ import (
 func TestAShortPasswordIsRefused(t *testing.T) {
 	for text, ok := range map[string]bool{"": true, "x": false, strings.Repeat("x", MinPassword-1): false, strings.Repeat("x", MinPassword): true} {
 		synctest.Test(t, func(t *testing.T) {
-			h := newHouse(t)
+			h := newTestbed(t)
 			o := h.o
 			o.Metrics, o.AdminPassword = nil, text
 			if _, err := New(o); (err == nil) != ok {
@@ -32,7 +32,7 @@ func TestAShortPasswordIsRefused(t *testing.T) {
 // Whoever guesses as fast as the network allows gets a guess a minute, and not
 // even the right one is looked at in between.
 func TestGuessesOfThePasswordAreSlowedDown(t *testing.T) {
-	officeHouse(t, func(t *testing.T, h *house, _ *operatorsScript) {
+	inOfficeTestbed(t, func(t *testing.T, h *testbed, _ *operatorsScript) {
 		guess := func(password string, want int, retryAfter string) {
 			t.Helper()
 			a := h.doOps(t, "GET", "/ops", login(password))
@@ -109,7 +109,7 @@ func TestGuessesAreCountedByAddress(t *testing.T) {
 func TestEveryWriteSaysWhoLoggedInAndFromWhere(t *testing.T) {
 	var logged bytes.Buffer
 	o := &operatorsScript{}
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		h.put(t, "/admin/retries", `{"retries":"off","owner":"root","for":"1h"}`)
 		h.put(t, "/admin/dependencies/local/pause", `{"owner":"root","for":"1h"}`)
 		h.form(t, "/ops/retries", url.Values{"retries": {"on"}, "scope": {"all"}, "owner": {"root"}, "login": {"root"}, "from": {"x"}})
@@ -154,7 +154,7 @@ func TestEveryWriteSaysWhoLoggedInAndFromWhere(t *testing.T) {
 
 // In dev a proxy on the same machine comes from loopback, for anybody.
 func TestInDevAProxiedRequestIsNotALocalOne(t *testing.T) {
-	h := newTCPHouse(t, func(o *Options) { o.Queues, o.Dev = &webUI{}, true })
+	h := newTCPTestbed(t, func(o *Options) { o.Queues, o.Dev = &webUI{}, true })
 	for _, header := range []string{"Forwarded: for=192.0.2.1", "X-Forwarded-For: 127.0.0.1", "X-Forwarded-For: ", "X-Real-IP: 192.0.2.1", "Via: 1.1 x",
 		"X-Forwarded-Proto: https", "X-Forwarded-Host: localhost", "CF-Connecting-IP: 192.0.2.1"} {
 		for _, path := range []string{"/queues", "/debug/pprof/"} {

@@ -126,7 +126,7 @@ func (w *written) matches(t *testing.T, name string, data []byte) {
 }
 
 func TestEveryRouteIsInTheOpenAPIDocumentAndTheOtherWayRound(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		var served, documented []string
 		param := regexp.MustCompile(`:(\w+)`)
 		for _, r := range h.API().(*gin.Engine).Routes() {

@@ -43,7 +43,7 @@ func login(password string) string {
 func TestTheQueuesAreBehindALogin(t *testing.T) {
 	pages := []string{"/queues", "/queues/", "/queues/queues/default", "/queues/api/queues", "/debug/pprof/", "/debug/pprof/heap?debug=1"}
 	t.Run("with a password", func(t *testing.T) {
-		synctestHouse(t, func(t *testing.T, h *house) {
+		inTestbed(t, func(t *testing.T, h *testbed) {
 			for _, page := range pages {
 				for _, c := range []struct {
 					headers []string
@@ -62,7 +62,7 @@ func TestTheQueuesAreBehindALogin(t *testing.T) {
 		}, func(o *Options) { o.Queues, o.AdminPassword, o.Dev = &webUI{}, password, true })
 	})
 	t.Run("without a password", func(t *testing.T) {
-		synctestHouse(t, func(t *testing.T, h *house) {
+		inTestbed(t, func(t *testing.T, h *testbed) {
 			for _, page := range pages {
 				for _, headers := range [][]string{nil, {login("")}, {"Host: localhost"}} {
 					if a := h.doOps(t, "GET", page, headers...); a.status != 404 || !strings.Contains(string(a.body), "TIDINGS_ADMIN_PASSWORD") {
@@ -75,7 +75,7 @@ func TestTheQueuesAreBehindALogin(t *testing.T) {
 }
 
 func TestInDevTheQueuesAreOpenToThisMachineOnly(t *testing.T) {
-	h := newTCPHouse(t, func(o *Options) { o.Queues, o.Dev = &webUI{}, true })
+	h := newTCPTestbed(t, func(o *Options) { o.Queues, o.Dev = &webUI{}, true })
 	for host, want := range map[string]int{
 		"127.0.0.1:8081": 200, "localhost": 200, "[::1]:8081": 200,
 		"rebound.example.com": 404, "10.0.0.1:8081": 404, "": 404,
@@ -85,7 +85,7 @@ func TestInDevTheQueuesAreOpenToThisMachineOnly(t *testing.T) {
 			t.Errorf("Host %q: %d, want %d", host, a.status, want)
 		}
 	}
-	elsewhere := newTCPHouse(t, func(o *Options) { o.Queues = &webUI{} })
+	elsewhere := newTCPTestbed(t, func(o *Options) { o.Queues = &webUI{} })
 	if a := elsewhere.doOps(t, "GET", "/queues", "Host: localhost"); a.status != 404 {
 		t.Errorf("outside of dev: %d", a.status)
 	}
@@ -98,7 +98,7 @@ func TestInDevTheQueuesAreOpenToThisMachineOnly(t *testing.T) {
 
 func TestTheQueuesPagesGetTheHeadersTheyLack(t *testing.T) {
 	ui := &webUI{}
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		page := h.doOps(t, "GET", "/queues/queues/default", login(password))
 		policy := page.header.Get("Content-Security-Policy")
 		// echo -n 'alert(1)' | openssl dgst -sha256 -binary | base64
@@ -129,7 +129,7 @@ func TestTheQueuesPagesGetTheHeadersTheyLack(t *testing.T) {
 }
 
 func TestOpsPagesAndMetrics(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		for path, want := range map[string]int{"/healthz": 200, "/": 303, "/ops": 200, "/queues": 200, "/nothing": 404, "/dev/model/calls": 404, "/admin/x": 404} {
 			headers := []string{login(password)}
 			if a := h.doOps(t, "GET", path, headers...); path != "/queues" && a.status != want || path == "/queues" && a.status != 404 {
@@ -171,7 +171,7 @@ func TestReadiness(t *testing.T) {
 		"hub gone":         {events.ErrClosed, "not_delivering", 503},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctestHouse(t, func(t *testing.T, h *house) {
+			inTestbed(t, func(t *testing.T, h *testbed) {
 				asked := 0
 				h.ready.probe = func(context.Context) error { asked++; return c.err }
 				for range 3 {
@@ -188,7 +188,7 @@ func TestReadiness(t *testing.T) {
 		})
 	}
 	t.Run("the real probe", func(t *testing.T) {
-		synctestHouse(t, func(t *testing.T, h *house) {
+		inTestbed(t, func(t *testing.T, h *testbed) {
 			if a := h.doOps(t, "GET", "/readyz"); a.status != 200 || !strings.Contains(string(a.body), `"ready"`) {
 				t.Errorf("with a log: %d %s", a.status, a.body)
 			}
@@ -208,7 +208,7 @@ func TestTheSimulatedModelsCallsAreToldInDevOnly(t *testing.T) {
 		}
 		return 2
 	}
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		for query, want := range map[string]string{
 			"session_id=" + session:                                 "{\"calls\":2}\n",
 			"session_id=" + session + "&workload=guidance&owner=bo": "{\"calls\":7}\n",
@@ -223,7 +223,7 @@ func TestTheSimulatedModelsCallsAreToldInDevOnly(t *testing.T) {
 			}
 		}
 	}, func(o *Options) { o.Dev, o.DevModelCalls = true, calls })
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		if a := h.doOps(t, "GET", "/dev/model/calls?session_id=a"); a.status != 404 {
 			t.Errorf("outside of dev: %d", a.status)
 		}
@@ -231,7 +231,7 @@ func TestTheSimulatedModelsCallsAreToldInDevOnly(t *testing.T) {
 }
 
 func TestReadinessTellsItsWarning(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		if a := h.doOps(t, "GET", "/readyz"); a.status != 200 || string(a.body) != `{"status":"ready","warning":"Redis may evict jobs"}`+"\n" {
 			t.Errorf("%d %s", a.status, a.body)
 		}

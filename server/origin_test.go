@@ -16,7 +16,7 @@ var crossSite = []string{"Sec-Fetch-Site: cross-site", "Origin: https://evil.tes
 func TestAPageOfAnotherOriginChangesNothing(t *testing.T) {
 	for name, dev := range map[string]bool{"serve": false, "dev": true} {
 		t.Run(name, func(t *testing.T) {
-			synctestHouse(t, func(t *testing.T, h *house) {
+			inTestbed(t, func(t *testing.T, h *testbed) {
 				h.jobs.accepted = jobs.Accepted{JobID: "J", Status: events.Queued}
 				for _, headers := range [][]string{crossSite, {"Sec-Fetch-Site: same-site"}, {"Origin: null"}, {"Origin: http://api.evil.test"}} {
 					text := append([]string{"Content-Type: text/plain"}, headers...)
@@ -40,14 +40,14 @@ func TestAPageOfAnotherOriginChangesNothing(t *testing.T) {
 func TestAPageOfAnAllowedOriginSubmits(t *testing.T) {
 	const app = "https://app.example.com"
 	for _, origins := range [][]string{{app}, {"*"}} {
-		synctestHouse(t, func(t *testing.T, h *house) {
+		inTestbed(t, func(t *testing.T, h *testbed) {
 			h.jobs.accepted = jobs.Accepted{JobID: "J", Status: events.Queued}
 			if a := h.do(t, http.MethodPost, documentPath+"/retry", "", "Sec-Fetch-Site: cross-site", "Origin: "+app); a.status != 202 {
 				t.Errorf("%q: %d", origins, a.status)
 			}
 		}, func(o *Options) { o.Origins = origins })
 	}
-	h := newTCPHouse(t)
+	h := newTCPTestbed(t)
 	if _, err := New(Options{Jobs: h.jobs, Hub: h.hub, Texts: h.o.Texts, Origins: []string{"app.example.com"}}); err == nil {
 		t.Error("an origin without a scheme is taken")
 	}
@@ -56,7 +56,7 @@ func TestAPageOfAnAllowedOriginSubmits(t *testing.T) {
 // A name that somebody else has pointed at this machine is the same origin as
 // its page, for the browser.
 func TestAReboundNameReadsNothing(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		for _, host := range []string{"evil.test", "evil.test:8080", "localhost.evil.test", "127.0.0.1.evil.test", "[evil]"} {
 			for _, path := range []string{documentPath, statusPath, "/api/v1/locales"} {
 				h.do(t, http.MethodGet, path, "", "Host: "+host, "Accept: application/json").refused(t, host+path, 421, "unknown_host", "")
@@ -68,7 +68,7 @@ func TestAReboundNameReadsNothing(t *testing.T) {
 			}
 		}
 	})
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		if a := h.do(t, http.MethodGet, "/api/v1/locales", "", "Host: tidings.example.com"); a.status != 200 {
 			t.Errorf("with authorization: %d", a.status)
 		}
@@ -76,7 +76,7 @@ func TestAReboundNameReadsNothing(t *testing.T) {
 }
 
 func TestABodyWithoutItsTypeIsNotRead(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		for _, kind := range []string{"Content-Type: ", "Content-Type: text/plain", "Content-Type: application/x-www-form-urlencoded"} {
 			h.do(t, http.MethodPost, documentPath, `{"input":{"text":"a"}}`, kind).refused(t, kind, 415, "unsupported_media_type", "")
 		}

@@ -84,13 +84,13 @@ const (
 	aTime       = "2026-04-07T12:01:00.000Z"
 )
 
-// outsideHouse runs a test with outside workers in virtual time.
-func outsideHouse(t *testing.T, test func(*testing.T, *house, *outsideScript), change ...func(*Options)) {
+// inOutsideTestbed runs a test with outside workers in virtual time.
+func inOutsideTestbed(t *testing.T, test func(*testing.T, *testbed, *outsideScript), change ...func(*Options)) {
 	t.Helper()
 	promises(t)
 	synctest.Test(t, func(t *testing.T) {
 		o := &outsideScript{offer: make(chan *jobs.Assignment, 1)}
-		h := newHouse(t, append([]func(*Options){func(s *Options) { s.Outside, s.WorkerToken = o, workerToken }}, change...)...)
+		h := newTestbed(t, append([]func(*Options){func(s *Options) { s.Outside, s.WorkerToken = o, workerToken }}, change...)...)
 		test(t, h, o)
 	})
 }
@@ -120,7 +120,7 @@ func (a answer) refused(t *testing.T, what string, status int, code, field strin
 }
 
 func TestTheAnswersOfAnOutsideWorkersRequests(t *testing.T) {
-	outsideHouse(t, func(t *testing.T, h *house, o *outsideScript) {
+	inOutsideTestbed(t, func(t *testing.T, h *testbed, o *outsideScript) {
 		o.offer <- &jobs.Assignment{JobID: "01JOB", Workload: "summary", Attempt: 2, MaxAttempts: 4, ClaimToken: "T1", LeaseMS: 15000, HeartbeatMS: 5000,
 			DeadlineAt: at(aTime), RemainingMS: 600000, Input: json.RawMessage(`{"text":"<a>"}`), System: "s", Prompt: "<p>", Schema: json.RawMessage(`{}`)}
 		h.do(t, "POST", "/api/v1/worker/claims", `{"worker_id":"w-1","workloads":["summary","guidance"],"wait_seconds":60}`, showToken).exactly(t, 200,
@@ -161,7 +161,7 @@ func TestTheAnswersOfAnOutsideWorkersRequests(t *testing.T) {
 func TestWhoIsNoWorkerIsNotLetIn(t *testing.T) {
 	paths := []string{"/api/v1/worker/claims", attemptPath + "/heartbeat", attemptPath + "/complete", attemptPath + "/fail"}
 	t.Run("with a token", func(t *testing.T) {
-		outsideHouse(t, func(t *testing.T, h *house, o *outsideScript) {
+		inOutsideTestbed(t, func(t *testing.T, h *testbed, o *outsideScript) {
 			for _, path := range paths {
 				for _, headers := range [][]string{nil, {"Authorization: Bearer wrong"}, {showToken + "x"}, {"Authorization: Bearer " + workerToken[1:]}, {showToken, showToken},
 					{"Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("admin:"+workerToken))}} {
@@ -178,7 +178,7 @@ func TestWhoIsNoWorkerIsNotLetIn(t *testing.T) {
 		}, func(o *Options) { o.Dev = true })
 	})
 	t.Run("without one", func(t *testing.T) {
-		outsideHouse(t, func(t *testing.T, h *house, _ *outsideScript) {
+		inOutsideTestbed(t, func(t *testing.T, h *testbed, _ *outsideScript) {
 			for _, path := range paths {
 				for _, headers := range [][]string{nil, {"Authorization: Bearer "}, {showToken}, {"Host: localhost"}} {
 					h.do(t, "POST", path, `{}`, headers...).refused(t, path, 404, "not_found", "")
@@ -187,7 +187,7 @@ func TestWhoIsNoWorkerIsNotLetIn(t *testing.T) {
 		}, func(o *Options) { o.WorkerToken = "" })
 	})
 	t.Run("without outside workers", func(t *testing.T) {
-		synctestHouse(t, func(t *testing.T, h *house) {
+		inTestbed(t, func(t *testing.T, h *testbed) {
 			for _, path := range paths {
 				h.do(t, "POST", path, `{}`, showToken).refused(t, path, 404, "not_found", "")
 			}
@@ -197,7 +197,7 @@ func TestWhoIsNoWorkerIsNotLetIn(t *testing.T) {
 
 func TestInDevWithoutATokenWorkersOnThisMachineAreServed(t *testing.T) {
 	o := &outsideScript{offer: make(chan *jobs.Assignment)}
-	h := newTCPHouse(t, func(s *Options) { s.Outside, s.Dev = o, true })
+	h := newTCPTestbed(t, func(s *Options) { s.Outside, s.Dev = o, true })
 	claim := `{"worker_id":"w","workloads":["summary"]}`
 	for _, c := range []struct {
 		headers []string
@@ -215,7 +215,7 @@ func TestInDevWithoutATokenWorkersOnThisMachineAreServed(t *testing.T) {
 
 func TestABadBodyOfAWorkerNamesTheField(t *testing.T) {
 	long := strings.Repeat("x", 4097)
-	outsideHouse(t, func(t *testing.T, h *house, o *outsideScript) {
+	inOutsideTestbed(t, func(t *testing.T, h *testbed, o *outsideScript) {
 		for _, c := range []struct{ path, body, field string }{
 			{"/claims", `{"workloads":["summary"]}`, "worker_id"},
 			{"/claims", `{"worker_id":"","workloads":["summary"]}`, "worker_id"},
@@ -268,7 +268,7 @@ func TestABadBodyOfAWorkerNamesTheField(t *testing.T) {
 }
 
 func TestRefusalsOfReports(t *testing.T) {
-	outsideHouse(t, func(t *testing.T, h *house, o *outsideScript) {
+	inOutsideTestbed(t, func(t *testing.T, h *testbed, o *outsideScript) {
 		for _, c := range []struct {
 			refusal error
 			status  int
@@ -298,7 +298,7 @@ func TestRefusalsOfReports(t *testing.T) {
 
 // TestAWaitingClaimOutlivesTheLimitForAnswers, which is shorter than it.
 func TestAWaitingClaimOutlivesTheLimitForAnswers(t *testing.T) {
-	outsideHouse(t, func(t *testing.T, h *house, o *outsideScript) {
+	inOutsideTestbed(t, func(t *testing.T, h *testbed, o *outsideScript) {
 		start := time.Now()
 		a := h.do(t, "POST", "/api/v1/worker/claims", `{"worker_id":"w","workloads":["summary"],"wait_seconds":60}`, showToken)
 		if took := time.Since(start); a.status != 204 || len(a.body) != 0 || took != time.Minute {
@@ -316,7 +316,7 @@ func TestAWaitingClaimOutlivesTheLimitForAnswers(t *testing.T) {
 }
 
 func TestWaitingClaimsEndAtOnceAtShutdown(t *testing.T) {
-	outsideHouse(t, func(t *testing.T, h *house, _ *outsideScript) {
+	inOutsideTestbed(t, func(t *testing.T, h *testbed, _ *outsideScript) {
 		for range 2 { // the second one is closed in the middle of the drain
 			h.open(t, statusPath).want(t, "idle")
 		}
@@ -341,7 +341,7 @@ func TestWaitingClaimsEndAtOnceAtShutdown(t *testing.T) {
 
 func TestOperatorsFailAnAttemptAndResolveAnUnknownOutcome(t *testing.T) {
 	const job = "http://ops/admin/jobs/01JOB"
-	outsideHouse(t, func(t *testing.T, h *house, o *outsideScript) {
+	inOutsideTestbed(t, func(t *testing.T, h *testbed, o *outsideScript) {
 		o.settled = jobs.Settled{JobID: "01JOB", Attempt: 2, Status: events.Failed, At: at(aTime)}
 		fail := `{` + holder + `,"failure_type":"model_auth"}`
 		a := h.send(t, job+"/attempts/2/fail", "POST", fail, login(password))

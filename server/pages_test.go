@@ -17,14 +17,14 @@ import (
 const hostile = `"><script>alert(1)</script>`
 
 // form sends a form as a page of ours does.
-func (h *house) form(t *testing.T, path string, fields url.Values, headers ...string) answer {
+func (h *testbed) form(t *testing.T, path string, fields url.Values, headers ...string) answer {
 	t.Helper()
 	return h.send(t, "http://ops"+path, "POST", fields.Encode(),
 		append(headers, login(password), "Content-Type: application/x-www-form-urlencoded")...)
 }
 
 func TestTheOverviewShowsHostileTextsAsText(t *testing.T) {
-	officeHouse(t, func(t *testing.T, h *house, o *operatorsScript) {
+	inOfficeTestbed(t, func(t *testing.T, h *testbed, o *operatorsScript) {
 		order := gate.Order{Owner: hostile, Note: hostile, Until: time.Now().Add(time.Hour)}
 		o.switches = gate.Switches{Off: []gate.Record{{Action: "off", Scope: gate.Scope{Dependency: hostile}, Order: order}},
 			Audit: []gate.Record{{At: time.Now(), Action: "off", Order: order}}}
@@ -57,7 +57,7 @@ func TestTheOverviewShowsHostileTextsAsText(t *testing.T) {
 
 // TestTheOverviewOffersWhatCanBeEnded, and warns of what outlasts a job's deadline.
 func TestTheOverviewOffersWhatCanBeEnded(t *testing.T) {
-	officeHouse(t, func(t *testing.T, h *house, o *operatorsScript) {
+	inOfficeTestbed(t, func(t *testing.T, h *testbed, o *operatorsScript) {
 		now := time.Now()
 		for name, c := range map[string]struct {
 			state                gate.State
@@ -80,7 +80,7 @@ func TestTheOverviewOffersWhatCanBeEnded(t *testing.T) {
 }
 
 func TestFormsDoWhatTheAdminRequestsDo(t *testing.T) {
-	officeHouse(t, func(t *testing.T, h *house, o *operatorsScript) {
+	inOfficeTestbed(t, func(t *testing.T, h *testbed, o *operatorsScript) {
 		for _, c := range []struct {
 			path   string
 			fields url.Values
@@ -147,7 +147,7 @@ func TestFormsDoWhatTheAdminRequestsDo(t *testing.T) {
 }
 
 func TestAJobsPage(t *testing.T) {
-	officeHouse(t, func(t *testing.T, h *house, o *operatorsScript) {
+	inOfficeTestbed(t, func(t *testing.T, h *testbed, o *operatorsScript) {
 		in, cost := int64(12345), 0.25
 		topic := summary(session)
 		h.happen(t, topic, queued())
@@ -196,7 +196,7 @@ func TestAJobsPage(t *testing.T) {
 // TestAnOrderWithoutAnswerIsNotSaidToHaveFailed: a storage that hangs may carry
 // it out later.
 func TestAnOrderWithoutAnswerIsNotSaidToHaveFailed(t *testing.T) {
-	officeHouse(t, func(t *testing.T, h *house, o *operatorsScript) {
+	inOfficeTestbed(t, func(t *testing.T, h *testbed, o *operatorsScript) {
 		o.err = fmt.Errorf("%w: gone", events.ErrUnavailable)
 		a := h.form(t, "/ops/retries", url.Values{"retries": {"off"}, "scope": {"all"}, "for": {"2h"}, "owner": {"ann"}})
 		if text := string(a.body); a.status != 503 || strings.Contains(text, "Nothing was changed") || !strings.Contains(text, "It is not known whether this was carried out") {
@@ -208,7 +208,7 @@ func TestAnOrderWithoutAnswerIsNotSaidToHaveFailed(t *testing.T) {
 // TestTheOverviewWithoutTheStorage says so, and still leads to what this
 // process knows by itself.
 func TestTheOverviewWithoutTheStorage(t *testing.T) {
-	officeHouse(t, func(t *testing.T, h *house, o *operatorsScript) {
+	inOfficeTestbed(t, func(t *testing.T, h *testbed, o *operatorsScript) {
 		o.err = fmt.Errorf("%w: gone", events.ErrUnavailable)
 		a := h.doOps(t, "GET", "/ops", login(password))
 		if text := string(a.body); a.status != 503 || !strings.Contains(text, "Redis does not answer") || !strings.Contains(text, `href="/metrics"`) || strings.Contains(text, "<form") {

@@ -36,7 +36,7 @@ func (r *reader) wantProbe(t *testing.T) probed {
 }
 
 func TestAProbeSaysWhenEachEventWasSent(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		start := time.Now()
 		r := h.open(t, probePath+"?events=4&pace_ms=700")
 		for n := 1; n <= 4; n++ {
@@ -59,7 +59,7 @@ func TestAProbeSaysWhenEachEventWasSent(t *testing.T) {
 }
 
 func TestAProbeSaysWhatArrivedAndWhatWasSent(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		r := h.open(t, probePath, "Last-Event-ID: 41", "Accept-Encoding: gzip", "Authorization: Bearer very-secret",
 			"X-Forwarded-For: 192.0.2.1, 192.0.2.2", "X-Forwarded-For: 192.0.2.3", "X-Forwarded-Proto: https")
 		p := r.wantProbe(t)
@@ -90,7 +90,7 @@ func TestAProbeSaysWhatArrivedAndWhatWasSent(t *testing.T) {
 }
 
 func TestAProbeCanBeQuietButForComments(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		r := h.open(t, probePath+"?events=2&pace_ms=50&quiet_s=70")
 		r.wantProbe(t)
 		r.wantProbe(t)
@@ -106,7 +106,7 @@ func TestAProbeCanBeQuietButForComments(t *testing.T) {
 
 func TestAProbeNeedsNoTokenAndNoStorage(t *testing.T) {
 	auth := func(*http.Request) (Identity, error) { return Identity{}, errors.New("no token") }
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		h.o.Hub = nil // whoever asks it for anything panics
 		if a := h.do(t, "GET", statusPath, ""); a.status != 401 {
 			t.Fatalf("the status: %d", a.status)
@@ -124,7 +124,7 @@ func TestAProbeNeedsNoTokenAndNoStorage(t *testing.T) {
 }
 
 func TestAProbeIsBounded(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		for _, query := range []string{"events=1", "events=21", "events=x", "pace_ms=49", "pace_ms=2001", "quiet_s=-1", "quiet_s=301", "quiet_s=1e2"} {
 			if a := h.do(t, "GET", probePath+"?"+query, ""); a.status != 400 || !slices.Contains([]any{"events", "pace_ms", "quiet_s"}, a.json(t)["field"]) {
 				t.Errorf("%s: %d %s", query, a.status, a.body)
@@ -157,7 +157,7 @@ func TestAProbeIsBounded(t *testing.T) {
 }
 
 func TestAProbeEndsWithTheProcess(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		r := h.open(t, probePath+"?quiet_s=300&events=2&pace_ms=50")
 		r.wantProbe(t) // what nobody takes is not sent, and a stream like that ends otherwise
 		r.wantProbe(t)

@@ -50,7 +50,7 @@ func refusals() []struct {
 }
 
 func TestEveryRefusalIsAProblemInTheCallersLanguage(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		for _, c := range refusals() {
 			details := map[string]bool{}
 			for _, lang := range []string{"en", "nb"} {
@@ -90,7 +90,7 @@ func TestEveryRefusalIsAProblemInTheCallersLanguage(t *testing.T) {
 }
 
 // codes are all problems there are, the ones of later interfaces included.
-func codes(h *house) (all []string) {
+func codes(h *testbed) (all []string) {
 	title := regexp.MustCompile(`^problem_(.+)_title$`)
 	for _, key := range h.o.Texts.Keys() {
 		if m := title.FindStringSubmatch(key); m != nil {
@@ -101,7 +101,7 @@ func codes(h *house) (all []string) {
 }
 
 func TestEveryProblemWithATextHasAStatusAndTheOtherWayRound(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		all := codes(h)
 		for _, code := range all {
 			if status, _ := statusOf(code); status == http.StatusInternalServerError && code != codeInternal {
@@ -119,7 +119,7 @@ func TestEveryProblemWithATextHasAStatusAndTheOtherWayRound(t *testing.T) {
 }
 
 func TestUnknownRoutesAndMethodsAreProblemsToo(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		for _, c := range []struct {
 			method, path string
 			status       int
@@ -147,7 +147,7 @@ func TestUnknownRoutesAndMethodsAreProblemsToo(t *testing.T) {
 }
 
 func TestAPanicIsAnInternalProblemAndTheServerGoesOn(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		a := h.do(t, http.MethodGet, documentPath, "")
 		if m := a.json(t); a.status != 500 || m["code"] != "internal" || strings.Contains(string(a.body), "boo") {
 			t.Errorf("got %d %s", a.status, a.body)

@@ -266,8 +266,8 @@ func newFrames(now func() time.Time) *frames {
 	return &frames{now: now, known: make(map[frameKey]*liveFrame)}
 }
 
-// data renders with make, or returns what it made for the same key just now.
-func (f *frames) data(key frameKey, make func() ([]byte, error)) ([]byte, error) {
+// data renders, or returns what it rendered for the same key just now.
+func (f *frames) data(key frameKey, render func() ([]byte, error)) ([]byte, error) {
 	now := f.now()
 	f.mu.Lock()
 	l, ok := f.known[key]
@@ -281,6 +281,6 @@ func (f *frames) data(key frameKey, make func() ([]byte, error)) ([]byte, error)
 		f.known[key] = l
 	}
 	f.mu.Unlock()
-	l.once.Do(func() { l.data, l.err = make() })
+	l.once.Do(func() { l.data, l.err = render() })
 	return l.data, l.err
 }

@@ -10,7 +10,7 @@ import (
 // and starts the new one in one step. Its reader sees the new one only; who
 // follows sees both.
 func TestAReplacedJobsEndIsNobodysEnd(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		topic := summary(session)
 		h.happenAll(t, topic, job("J1", queued())...)
 		plain, all := h.open(t, statusPath), h.open(t, statusPath+"?follow=true")

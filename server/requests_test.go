@@ -19,7 +19,7 @@ import (
 const documentPath = "/api/v1/sessions/" + session + "/summary"
 
 func TestSubmitHandsOverWhatWasSentAndAnswersWhatCameOfIt(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		for _, c := range []struct {
 			name, query string
 			accepted    jobs.Accepted
@@ -58,7 +58,7 @@ func TestSubmitHandsOverWhatWasSentAndAnswersWhatCameOfIt(t *testing.T) {
 }
 
 func TestRetryAndCancelAnswerWithTheJob(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		h.jobs.accepted = jobs.Accepted{JobID: "J2", Status: events.Queued}
 		if a := h.do(t, http.MethodPost, documentPath+"/retry", ""); a.status != 202 || string(a.body) != `{"job_id":"J2","status":"queued"}` {
 			t.Errorf("retry: %d %s", a.status, a.body)
@@ -74,7 +74,7 @@ func TestRetryAndCancelAnswerWithTheJob(t *testing.T) {
 }
 
 func TestADocumentIsSentAgainOnlyWhenItHasChanged(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		tokens := int64(12)
 		h.jobs.document = jobs.Document{Version: 3, JobID: "J1", CreatedAt: time.Date(2026, 4, 7, 14, 1, 0, 5e6, time.FixedZone("", 7200)),
 			Model: "local", Usage: model.Usage{InputTokens: &tokens}, Content: json.RawMessage(`{"title":"<b> & \u2028"}`)}
@@ -98,7 +98,7 @@ func TestADocumentIsSentAgainOnlyWhenItHasChanged(t *testing.T) {
 }
 
 func TestTheLedgerDoesNotNameTheWorker(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		h.jobs.ledger = lifecycle.Ledger{JobID: "J", Attempts: []lifecycle.AttemptLine{{Attempt: 1, Run: 1, Worker: "host-77-abcd", Status: events.Processing}}}
 		if a := h.do(t, http.MethodGet, documentPath+"/attempts", ""); a.status != 200 || strings.Contains(string(a.body), "host-77") {
 			t.Errorf("%d %s", a.status, a.body)
@@ -107,7 +107,7 @@ func TestTheLedgerDoesNotNameTheWorker(t *testing.T) {
 }
 
 func TestTimesAreUTCWithMilliseconds(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		at := time.Date(2026, 4, 7, 23, 59, 59, 999_999_999, time.FixedZone("", -3600))
 		next := at.Add(time.Second)
 		h.jobs.ledger = lifecycle.Ledger{JobID: "J1",
@@ -130,7 +130,7 @@ func TestTimesAreUTCWithMilliseconds(t *testing.T) {
 }
 
 func TestTheStatusAsJSONIsTheLatestEvent(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		if a := h.do(t, http.MethodGet, statusPath, "", "Accept: application/json"); a.json(t)["event"] != "idle" || a.header.Get("ETag") != `"0-en"` {
 			t.Errorf("idle: %s, ETag %s", a.body, a.header.Get("ETag"))
 		}
@@ -161,7 +161,7 @@ func TestTheStatusAsJSONIsTheLatestEvent(t *testing.T) {
 }
 
 func TestTheFormOfTheStatusIsTheCallersChoice(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		h.happenAll(t, summary(session), queued(), processing(1, 1), completed(1))
 		for accept, want := range map[string]string{
 			"":                  "text/event-stream",
@@ -192,7 +192,7 @@ func TestTheFormOfTheStatusIsTheCallersChoice(t *testing.T) {
 	})
 }
 
-func (h *house) happenAll(t *testing.T, topic events.Topic, all ...events.Transition) (last events.Transition) {
+func (h *testbed) happenAll(t *testing.T, topic events.Topic, all ...events.Transition) (last events.Transition) {
 	t.Helper()
 	for _, tr := range all {
 		last = h.happen(t, topic, tr)
@@ -201,7 +201,7 @@ func (h *house) happenAll(t *testing.T, topic events.Topic, all ...events.Transi
 }
 
 func TestAListOfStatuses(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		h.happen(t, summary("b"), queued())
 		a := h.do(t, http.MethodGet, "/api/v1/status?sessions=a,b", "", "Accept-Language: fi")
 		list := a.json(t)["statuses"].([]any)
@@ -233,7 +233,7 @@ func TestAListOfStatuses(t *testing.T) {
 }
 
 func TestTextsInTheCallersLanguage(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		for header, want := range map[string]string{
 			"fr-BE": "fr", "nb-NO": "nb", "no": "nb", "nn": "nb", "zh-Hant-TW": "zh", "pt": "pt", "xx": "en", "": "en",
 			";;;=": "en", "de;q=0.1, sv": "sv", strings.Repeat("x", 10_000): "en",
@@ -276,7 +276,7 @@ func TestTextsInTheCallersLanguage(t *testing.T) {
 // A Redis that takes questions and says nothing is away as well: whoever asks gets
 // our own answer, long before the connection's own end would leave it with none.
 func TestSilentStorageIsOurOwn503InTime(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		h.jobs.silent = true
 		for _, r := range []struct{ method, path, body string }{
 			{http.MethodPost, documentPath, `{"input":{"text":"x"}}`}, {http.MethodPost, documentPath + "/retry", ""}, {http.MethodDelete, documentPath + "/job", ""},
@@ -295,7 +295,7 @@ func TestSilentStorageIsOurOwn503InTime(t *testing.T) {
 }
 
 func TestStorageAwayIsOurOwn503Everywhere(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		h.jobs.err = fmt.Errorf("%w: dial tcp 10.0.0.7: refused", events.ErrUnavailable)
 		h.log.Stop()
 		for _, path := range []string{statusPath, statusPath + "?format=json", statusPath + "?last_event_id=5", "/api/v1/status?sessions=a", documentPath, documentPath + "/attempts"} {

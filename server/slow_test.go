@@ -18,7 +18,7 @@ import (
 )
 
 // ended reads how many streams have ended for a reason.
-func (h *house) ended(t *testing.T, why string) string {
+func (h *testbed) ended(t *testing.T, why string) string {
 	t.Helper()
 	for line := range strings.Lines(string(h.doOps(t, "GET", "/metrics").body)) {
 		if n, ok := strings.CutPrefix(line, `tidings_streams_ended_total{why="`+why+`"} `); ok {
@@ -38,7 +38,7 @@ func stalled(t *testing.T, conn net.Conn) {
 }
 
 func TestAReaderThatDoesNotReadIsCutAndNobodyWaitsForIt(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		conn, err := h.api.(*pipes).dial()
 		if err != nil {
 			t.Fatal(err)
@@ -73,7 +73,7 @@ func TestAReaderThatDoesNotReadIsCutAndNobodyWaitsForIt(t *testing.T) {
 // The same over TCP, where the kernel holds some hundred kilobytes, both
 // buffers bounded.
 func TestTheSameOverTCP(t *testing.T) {
-	h := newTCPHouse(t, func(o *Options) { o.WriteTimeout = time.Second })
+	h := newTCPTestbed(t, func(o *Options) { o.WriteTimeout = time.Second })
 	small := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
 		return c.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, 4096) })
 	}}
@@ -106,7 +106,7 @@ func TestTheSameOverTCP(t *testing.T) {
 func TestHTTP2WithoutTLS(t *testing.T) {
 	promises(t)
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, func(o *Options) { o.Heartbeat, o.H2C = 5*time.Second, true })
+		h := newTestbed(t, func(o *Options) { o.Heartbeat, o.H2C = 5*time.Second, true })
 		var p http.Protocols
 		p.SetUnencryptedHTTP2(true)
 		h.client.Transport = &http.Transport{DialContext: dialer(h.api, h.ops), Protocols: &p, DisableCompression: true,
@@ -154,7 +154,7 @@ func TestHTTP2WithoutTLS(t *testing.T) {
 
 // A body that never comes must not hold a request for ever.
 func TestASlowBodyIsRefused(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		body, feed := io.Pipe()
 		defer feed.Close()
 		go io.WriteString(feed, `{"input":`) // and no more
@@ -176,7 +176,7 @@ func TestASlowBodyIsRefused(t *testing.T) {
 }
 
 func TestAHeaderThatNeverEndsIsGivenUp(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		conn, err := h.api.(*pipes).dial()
 		if err != nil {
 			t.Fatal(err)
@@ -194,7 +194,7 @@ func TestAHeaderThatNeverEndsIsGivenUp(t *testing.T) {
 
 func TestAcceptedConnectionsFindVanishedPeers(t *testing.T) {
 	api := &noting{Listener: listen(t), accepted: make(chan net.Conn, 1)}
-	h := startHouse(t, api, listen(t))
+	h := startTestbed(t, api, listen(t))
 	h.do(t, "GET", "/api/v1/locales", "")
 	raw, err := (<-api.accepted).(*net.TCPConn).SyscallConn()
 	if err != nil {

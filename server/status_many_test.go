@@ -27,7 +27,7 @@ func (r *reader) told(t *testing.T) (string, message) {
 }
 
 func TestManySessionsOnOneStream(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		a, b, c := summary("a"), events.NewTopic("", "b", "guidance"), summary("c")
 		h.happenAll(t, c, queued())
 		later(time.Second)
@@ -69,7 +69,7 @@ func TestManySessionsOnOneStream(t *testing.T) {
 }
 
 func TestManySessionsResumedGetWhatIsNewerLess5Seconds(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		a, b, c := summary("a"), events.NewTopic("", "b", "guidance"), summary("c")
 		h.happenAll(t, a, queued())
 		later(10 * time.Second)
@@ -139,7 +139,7 @@ func TestManySessionsAreTheCallersOwnAndBounded(t *testing.T) {
 			}
 		}), "&session=")
 	}
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		as := func(who string) string {
 			return "Authorization: Bearer " + token(t, jwt.SigningMethodHS256, secret(), jwt.MapClaims{"sub": who, "exp": in(time.Hour)})
 		}
@@ -185,7 +185,7 @@ func TestManySessionsAreTheCallersOwnAndBounded(t *testing.T) {
 }
 
 func TestTheMoreSpecificEntryOfAcceptCounts(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		for accept, want := range map[string]string{
 			"":                                        "text/event-stream",
 			"*/*":                                     "text/event-stream",

@@ -30,7 +30,7 @@ func job(id string, all ...events.Transition) []events.Transition {
 
 func TestAClientThatHasSeenTheEndIsTold204(t *testing.T) {
 	for _, end := range []events.Transition{completed(1), failed(true)} {
-		synctestHouse(t, func(t *testing.T, h *house) {
+		inTestbed(t, func(t *testing.T, h *testbed) {
 			topic := summary(session)
 			start := h.happenAll(t, topic, job("J1", queued(), processing(1, 1))...)
 			last := h.happenAll(t, topic, job("J1", end)...)
@@ -65,7 +65,7 @@ func TestAClientThatHasSeenTheEndIsTold204(t *testing.T) {
 }
 
 func TestFollowGoesOnOverTerminalEvents(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		r := h.open(t, statusPath+"?follow=1")
 		r.want(t, "idle")
 		for _, id := range []string{"J1", "J2"} {
@@ -82,7 +82,7 @@ func TestFollowGoesOnOverTerminalEvents(t *testing.T) {
 // A manual retry while a client was away: its stream must not end at the old
 // job's error, which is not how things stand.
 func TestAReplayGoesOnOverAnEndedJobToTheNewerOne(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		first := h.happenAll(t, summary(session), job("J1", queued())...)
 		h.happenAll(t, summary(session), job("J1", processing(1, 1), failed(true))...)
 		h.happenAll(t, summary(session), job("J2", queued(), processing(1, 1))...)
@@ -98,7 +98,7 @@ func TestAReplayGoesOnOverAnEndedJobToTheNewerOne(t *testing.T) {
 }
 
 func TestEveryTransitionArrivesAtOnceInOrder(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		r := h.open(t, statusPath)
 		r.want(t, "idle")
 		before := events.Idle
@@ -126,7 +126,7 @@ func TestEveryTransitionArrivesAtOnceInOrder(t *testing.T) {
 }
 
 func TestAStreamOutlivesTheServersWriteTimeout(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		r := h.open(t, statusPath)
 		r.want(t, "idle")
 		later(answerTimeout + 10*time.Second)
@@ -136,7 +136,7 @@ func TestAStreamOutlivesTheServersWriteTimeout(t *testing.T) {
 }
 
 func TestAStreamIsNeverCompressed(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		for _, encoding := range []string{"gzip", "br, gzip, zstd", "*"} {
 			r := h.open(t, statusPath, "Accept-Encoding: "+encoding)
 			r.want(t, "idle")
@@ -151,7 +151,7 @@ func TestAStreamIsNeverCompressed(t *testing.T) {
 }
 
 func TestHeadersAgainstProxiesThatHoldBack(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		h.happen(t, summary(session), queued())
 		r := h.open(t, statusPath)
 		for name, want := range map[string]string{
@@ -171,7 +171,7 @@ func TestHeadersAgainstProxiesThatHoldBack(t *testing.T) {
 }
 
 func TestURLSessionIsSentThe512BytesThatItHoldsBack(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		for agent, padded := range map[string]bool{
 			"Notes/7 CFNetwork/1568.200.51 Darwin/24.1.0": true,
 			"Mozilla/5.0 (X11; Linux x86_64)":             false,
@@ -187,7 +187,7 @@ func TestURLSessionIsSentThe512BytesThatItHoldsBack(t *testing.T) {
 }
 
 func TestAStreamIsClosedAtItsMaximumAgeSpread(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		const n = 50
 		start := time.Now()
 		ages := make(chan time.Duration, n)
@@ -216,7 +216,7 @@ func TestAStreamIsClosedAtItsMaximumAgeSpread(t *testing.T) {
 
 func TestStreamsAreLimitedInAllAndByOwner(t *testing.T) {
 	limits := func(o *Options) { o.StreamLimit, o.OwnerStreamLimit = 3, 2 }
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		as := func(who string) string {
 			return "Authorization: Bearer " + token(t, jwt.SigningMethodHS256, secret(), jwt.MapClaims{"sub": who, "exp": in(time.Hour)})
 		}
@@ -234,7 +234,7 @@ func TestStreamsAreLimitedInAllAndByOwner(t *testing.T) {
 			t.Errorf("after one has gone: %d", r.status)
 		}
 	}, limits, withJWT(JWT{Secret: secret()}))
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		for i := range 3 { // everybody is the anonymous owner
 			if r := h.open(t, statusPath); r.status != 200 {
 				t.Errorf("stream %d: %d", i, r.status)
@@ -257,7 +257,7 @@ func goroutines(t *testing.T) (int, string) {
 }
 
 func TestAThousandOpensAndClosesLeaveNothingBehind(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		// As many ways to end as there are.
 		open := func(i int) {
 			topic, path := summary(fmt.Sprint("s", i%50)), strings.ReplaceAll(statusPath, session, fmt.Sprint("s", i%50))
@@ -304,7 +304,7 @@ func TestAThousandOpensAndClosesLeaveNothingBehind(t *testing.T) {
 
 func TestAFaultInOneStreamIsNotEveryStreams(t *testing.T) {
 	var logged bytes.Buffer
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		r := h.open(t, statusPath)
 		r.want(t, "idle")
 		other := h.open(t, strings.ReplaceAll(statusPath, session, "other"))
@@ -328,7 +328,7 @@ func TestAFaultInOneStreamIsNotEveryStreams(t *testing.T) {
 }
 
 func TestAConnectionServesOtherRequestsAfterAStream(t *testing.T) {
-	synctestHouse(t, func(t *testing.T, h *house) {
+	inTestbed(t, func(t *testing.T, h *testbed) {
 		h.client.Transport.(*http.Transport).MaxConnsPerHost = 1
 		h.happenAll(t, summary(session), queued(), processing(1, 1), completed(1))
 		for range 3 {

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// The rules of the house, checked over every file of the repository. The files
+// The rules of the repository, checked over every file of the repository. The files
 // are parsed in this process and not by running go list: the test cache knows
 // which files a test opens, but not what a command that it runs looked at.
 
@@ -38,7 +38,7 @@ func (s source) support() bool { return isSupport(s.dir()) }
 
 func isSupport(dir string) bool { return strings.HasSuffix(dir, "test") }
 
-// rule is one rule of the house. broken returns what is wrong with a file, or
+// rule is one rule of the repository. broken returns what is wrong with a file, or
 // "". Each rule carries a file that breaks it, and a test that it does see it.
 type rule struct {
 	name    string
@@ -211,7 +211,7 @@ func length(s source) string {
 
 // sleep allows virtual time alone, which costs none: in a function that makes a
 // bubble, or that calls one which does, in its file or among those with a name
-// for it in other files of the package: play, and every ...House.
+// for it in other files of the package: play, and every ...Testbed.
 func sleep(s source) string {
 	if !s.test() {
 		return ""
@@ -225,7 +225,7 @@ func sleep(s source) string {
 				yes = yes || ok && x.Name == "synctest"
 			case *ast.CallExpr:
 				name, ok := n.Fun.(*ast.Ident)
-				yes = yes || ok && (bubbles[name.Name] || name.Name == "play" || strings.HasSuffix(name.Name, "House"))
+				yes = yes || ok && (bubbles[name.Name] || name.Name == "play" || strings.HasSuffix(name.Name, "Testbed"))
 			}
 			return !yes
 		})
@@ -353,7 +353,7 @@ func eachFile(t *testing.T, do func(name string, text []byte)) {
 	}
 }
 
-func TestRulesOfTheHouse(t *testing.T) {
+func TestRulesOfTheRepository(t *testing.T) {
 	seen := 0
 	eachFile(t, func(name string, text []byte) {
 		// clients/go is a module of its own, made to be copied out.

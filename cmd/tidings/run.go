@@ -61,9 +61,9 @@ func runService(ctx context.Context, mode string, s *settings, stdout, stderr io
 			return errors.Join(err, shutPorts(api, ops))
 		}
 	}
-	if p.escorts != nil {
+	if p.dispatchers != nil {
 		// They hand back what they look after as soon as ctx ends.
-		if err := p.escorts.Start(p.outside.Chaperone(ctx, p.hub)); err != nil {
+		if err := p.dispatchers.Start(p.outside.Dispatcher(ctx, p.hub)); err != nil {
 			return errors.Join(err, shutPorts(api, ops))
 		}
 	}
@@ -117,8 +117,8 @@ func shutPorts(all ...net.Listener) (err error) {
 // back the jobs of those that need longer.
 func (p *parts) stopWorking(base context.Context) {
 	p.queue.Drain()
-	if p.escorts != nil {
-		p.escorts.Stop()
+	if p.dispatchers != nil {
+		p.dispatchers.Stop()
 	}
 	ctx, cancel := context.WithTimeout(base, p.s.retry.CallDrain+settling)
 	defer cancel()

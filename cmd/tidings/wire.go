@@ -34,13 +34,13 @@ const (
 	// asynqGrace is for handlers that are not at a call: those have been waited
 	// for by then.
 	asynqGrace = 5 * time.Second
-	// escorts is how many jobs of outside workers a process looks after, and
+	// dispatchers is how many jobs of outside workers a process looks after, and
 	// claims how many of their requests for work may wait in one. Each costs
 	// little more than its memory.
-	escorts = 1000
-	claims  = 1000
-	// escortSpare keeps Asynq's limit for looking after a job above the job's own.
-	escortSpare = time.Minute
+	dispatchers = 1000
+	claims      = 1000
+	// dispatcherSpare keeps Asynq's limit for looking after a job above the job's own.
+	dispatcherSpare = time.Minute
 )
 
 // parts are one process, put together and not yet started.
@@ -50,14 +50,14 @@ type parts struct {
 	log   *slog.Logger
 	close []func() // in the order of making
 
-	client  redis.UniversalClient
-	hub     *events.Hub
-	queue   *jobs.Asynq
-	worker  *jobs.Worker
-	rescuer *jobs.Rescuer
-	outside *jobs.Outside
-	escorts *jobs.Asynq // serves the queue of outside workers' jobs; nil: not here
-	server  *server.Server
+	client      redis.UniversalClient
+	hub         *events.Hub
+	queue       *jobs.Asynq
+	worker      *jobs.Worker
+	rescuer     *jobs.Rescuer
+	outside     *jobs.Outside
+	dispatchers *jobs.Asynq // serves the queue of outside workers' jobs; nil: not here
+	server      *server.Server
 
 	measures *jobs.Measures
 }
@@ -138,8 +138,8 @@ func build(mode string, s *settings, stderr io.Writer) (p *parts, err error) {
 		return p, err
 	}
 	if p.works() && len(s.Outside) > 0 {
-		p.escorts = jobs.NewAsynq(jobs.AsynqOptions{
-			Client: p.client, Queues: []string{jobs.OutsideQueue}, Concurrency: escorts, Poll: s.QueuePoll,
+		p.dispatchers = jobs.NewAsynq(jobs.AsynqOptions{
+			Client: p.client, Queues: []string{jobs.OutsideQueue}, Concurrency: dispatchers, Poll: s.QueuePoll,
 			MaxRetry: s.retry.Attempts + asynqSpare, Timeout: taskTimeout(s), Grace: asynqGrace, Log: p.log,
 		})
 	}
@@ -232,7 +232,7 @@ func simulate(builtin *local.Model) func(events.Topic, []string) (func(), error)
 // taskTimeout is Asynq's limit for an attempt, by queue: that of the longest
 // workload in it. A job of outside workers is looked after until it ends.
 func taskTimeout(s *settings) func(queue string) time.Duration {
-	limits := map[string]time.Duration{jobs.OutsideQueue: (s.retry.LongDeadline + escortSpare).Truncate(time.Second)}
+	limits := map[string]time.Duration{jobs.OutsideQueue: (s.retry.LongDeadline + dispatcherSpare).Truncate(time.Second)}
 	for _, w := range jobs.Workloads() {
 		limits[w.Queue] = max(limits[w.Queue], s.retry.TaskTimeout(w.Long))
 	}

@@ -285,7 +285,7 @@ func TestCancelledBesideAnAnswer(t *testing.T) {
 }
 
 func TestNewRetryingNeedsItsParts(t *testing.T) {
-	for name, make := range map[string]func(){
+	for name, build := range map[string]func(){
 		"random":   func() { model.NewRetrying(modeltest.NewScripted(), retry.Defaults(), nil) },
 		"provider": func() { model.NewRetrying(nil, retry.Defaults(), func() float64 { return 0 }) },
 	} {
@@ -295,7 +295,7 @@ func TestNewRetryingNeedsItsParts(t *testing.T) {
 					t.Errorf("no complaint about a missing %s", name)
 				}
 			}()
-			make()
+			build()
 		}()
 	}
 	if got := model.NewRetrying(modeltest.NewScripted(), retry.Defaults(), func() float64 { return 0 }).Dependency(); got != "scripted" {

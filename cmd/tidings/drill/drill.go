@@ -41,7 +41,7 @@ type row struct {
 	name, about string
 	run         func(*runner, context.Context) ([]Line, error)
 	// crowd: it takes the whole machine, so it runs alone. The others each have a
-	// house of their own and wait most of the time, so they run beside each other.
+	// testbed of their own and wait most of the time, so they run beside each other.
 	crowd bool
 	// asked: it runs only when it is named.
 	asked bool

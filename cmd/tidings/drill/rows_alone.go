@@ -72,7 +72,7 @@ func (e evidence) tokens() Line {
 	return e.line(known == given, fmt.Sprintf("tokens in the ledger = %d given in whole answers", given), "%d, and %d calls of unknown use", known, unknown)
 }
 
-// each runs houses of one row beside each other.
+// each runs testbeds of one row beside each other.
 func each(parts ...func() ([]Line, error)) ([]Line, error) {
 	lines, errs := make([][]Line, len(parts)), make([]error, len(parts))
 	var wg sync.WaitGroup
@@ -224,7 +224,7 @@ func (e evidence) effects() Line {
 
 // killedAfterWork kills the worker when the provider has done all this work and
 // nobody has heard of it, and starts another one.
-func (h *house) killedAfterWork(ctx context.Context, ops []*op) error {
+func (h *testbed) killedAfterWork(ctx context.Context, ops []*op) error {
 	lives := make(chan error, 1)
 	go func() { lives <- h.client.crowd(ctx, ops, 0, h.seed, nil) }() // ends with ctx at the latest
 	err := h.standin.until(ctx, "the work done", func(all []received) bool {

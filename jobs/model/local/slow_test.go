@@ -17,7 +17,7 @@ func TestIsLinear(t *testing.T) {
 		ask(t, "summary", text(s))
 		return time.Since(start)
 	}
-	for name, make := range map[string]func(n int) string{
+	for name, build := range map[string]func(n int) string{
 		"prose":     large,
 		"closers":   func(n int) string { return "a." + strings.Repeat(")", n) },
 		"spaces":    func(n int) string { return "a." + strings.Repeat(" ", n) + "b" },
@@ -35,7 +35,7 @@ func TestIsLinear(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			small, big := make(1<<18), make(1<<21)
+			small, big := build(1<<18), build(1<<21)
 			var one, eight time.Duration
 			for range 4 { // a slow moment may hit once, not four times
 				one, eight = took(small), took(big)

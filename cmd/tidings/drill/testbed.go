@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// house is everything that one row stands in: a Redis, a stand-in and a fleet of
+// testbed is everything that one row stands in: a Redis, a stand-in and a fleet of
 // its own, so that no row can see another.
-type house struct {
+type testbed struct {
 	row     string
 	set     settings
 	seed    uint64
@@ -24,9 +24,9 @@ type house struct {
 	began   time.Time // by Redis's clock
 }
 
-// build starts a house with that many workers.
-func (r *runner) build(ctx context.Context, row string, set settings, workers int) (h *house, err error) {
-	h = &house{row: row, set: set, seed: r.Seed}
+// build starts a testbed with that many workers.
+func (r *runner) build(ctx context.Context, row string, set settings, workers int) (h *testbed, err error) {
+	h = &testbed{row: row, set: set, seed: r.Seed}
 	defer func() {
 		if err != nil {
 			h.close()
@@ -74,7 +74,7 @@ func (r *runner) build(ctx context.Context, row string, set settings, workers in
 }
 
 // close ends everything, the processes first.
-func (h *house) close() {
+func (h *testbed) close() {
 	if h.fleet != nil {
 		h.fleet.close()
 	}
@@ -93,7 +93,7 @@ func (h *house) close() {
 }
 
 // ops makes operations of the row, numbered from first.
-func (h *house) ops(first, n int) []*op {
+func (h *testbed) ops(first, n int) []*op {
 	all := make([]*op, n)
 	for i := range all {
 		all[i] = &op{ID: numbered(h.row, first+i)}
@@ -102,7 +102,7 @@ func (h *house) ops(first, n int) []*op {
 }
 
 // seen closes the row's file: how everything stands, and what arrived.
-func (h *house) seen(ctx context.Context, ops []*op) (evidence, error) {
+func (h *testbed) seen(ctx context.Context, ops []*op) (evidence, error) {
 	if err := h.fleet.fallen(); err != nil {
 		return evidence{}, err
 	}

@@ -24,9 +24,9 @@ import (
 	"github.com/tidings/tidings/jobs/store"
 )
 
-// house is the whole line on virtual time: the real scripts in an in-process
+// testbed is the whole line on virtual time: the real scripts in an in-process
 // Redis, the real worker, a queue that waits in the bubble, a scripted model.
-type house struct {
+type testbed struct {
 	t       testing.TB
 	client  redis.UniversalClient
 	redis   *miniredis.Miniredis
@@ -41,11 +41,11 @@ type house struct {
 	topic   events.Topic
 }
 
-// inHouse runs a test in a bubble, with the settings changed as wanted.
-func inHouse(t *testing.T, m *modeltest.Scripted, change func(*retry.Settings), body func(t *testing.T, h *house)) {
+// inTestbed runs a test in a bubble, with the settings changed as wanted.
+func inTestbed(t *testing.T, m *modeltest.Scripted, change func(*retry.Settings), body func(t *testing.T, h *testbed)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, m, change)
+		h := newTestbed(t, m, change)
 		defer h.redis.Close() // last; after a failure too, or the bubble never ends
 		defer h.client.Close()
 		defer h.queue.Stop()
@@ -53,7 +53,7 @@ func inHouse(t *testing.T, m *modeltest.Scripted, change func(*retry.Settings), 
 	})
 }
 
-func newHouse(t testing.TB, m *modeltest.Scripted, change func(*retry.Settings)) *house {
+func newTestbed(t testing.TB, m *modeltest.Scripted, change func(*retry.Settings)) *testbed {
 	t.Helper()
 	s := retry.Defaults()
 	if change != nil {
@@ -72,7 +72,7 @@ func newHouse(t testing.TB, m *modeltest.Scripted, change func(*retry.Settings))
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 	store := jobs.NewStore(client, store.Kept{Record: s.Retention, Document: 90 * 24 * time.Hour, Key: 24 * time.Hour}, store.Sync{}, nil)
-	h := &house{t: t, client: client, redis: mini, store: store, queue: jobstest.NewQueue(), model: m, setting: s,
+	h := &testbed{t: t, client: client, redis: mini, store: store, queue: jobstest.NewQueue(), model: m, setting: s,
 		log: events.NewRedisLog(client, s.Retention), topic: events.NewTopic("", "abc-123", "summary")}
 	quiet := slog.New(slog.DiscardHandler)
 	h.service = jobs.NewService(jobs.ServiceOptions{Store: store, Queue: h.queue, Settings: s,
@@ -95,7 +95,7 @@ func wide() gate.Settings {
 }
 
 // gated puts another gate before the worker's calls.
-func (h *house) gated(s gate.Settings) *gate.Gate {
+func (h *testbed) gated(s gate.Settings) *gate.Gate {
 	h.t.Helper()
 	if err := s.Check(); err != nil {
 		h.t.Fatal(err)
@@ -105,13 +105,13 @@ func (h *house) gated(s gate.Settings) *gate.Gate {
 	return g
 }
 
-func (h *house) start() {
+func (h *testbed) start() {
 	if err := h.queue.Start(h.worker.Attempt); err != nil {
 		h.t.Fatal(err)
 	}
 }
 
-func (h *house) submit(text string) jobs.Accepted {
+func (h *testbed) submit(text string) jobs.Accepted {
 	h.t.Helper()
 	a, err := h.service.Submit(h.t.Context(), jobs.Submit{Topic: h.topic, Input: jobs.Input{Text: text}})
 	if err != nil {
@@ -121,7 +121,7 @@ func (h *house) submit(text string) jobs.Accepted {
 }
 
 // history is every transition of the topic so far.
-func (h *house) history() []events.Transition {
+func (h *testbed) history() []events.Transition {
 	h.t.Helper()
 	all, _, _, err := h.log.After(h.t.Context(), h.topic, 0)
 	if err != nil {
@@ -131,7 +131,7 @@ func (h *house) history() []events.Transition {
 }
 
 // last is the newest transition.
-func (h *house) last() events.Transition {
+func (h *testbed) last() events.Transition {
 	h.t.Helper()
 	l, err := h.log.Last(h.t.Context(), []events.Topic{h.topic})
 	if err != nil {

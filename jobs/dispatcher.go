@@ -13,15 +13,15 @@ import (
 	"github.com/tidings/tidings/jobs/store"
 )
 
-// chaperoneLook is how often a chaperone looks although nothing was published;
+// dispatcherLook is how often a dispatcher looks although nothing was published;
 // an offer that got lost is made anew then.
-const chaperoneLook = 5 * time.Second
+const dispatcherLook = 5 * time.Second
 
-// Chaperone is the handler of an outside job's task: it offers the job, waits
+// Dispatcher is the handler of an outside job's task: it offers the job, waits
 // until the attempt is settled, and tells the queue what the record says is
 // next. It holds no model slot; hub tells it of transitions. When ctx ends (the
 // process drains) it hands the task back for another process to take.
-func (o *Outside) Chaperone(drain context.Context, hub *events.Hub) Handler {
+func (o *Outside) Dispatcher(drain context.Context, hub *events.Hub) Handler {
 	return func(ctx context.Context, t Task) Verdict {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
@@ -39,7 +39,7 @@ func (o *Outside) Chaperone(drain context.Context, hub *events.Hub) Handler {
 			}
 			arrived = wait > 0
 			if !arrived {
-				wait = chaperoneLook
+				wait = dispatcherLook
 			}
 			look, done := context.WithTimeout(ctx, wait)
 			_, err := sub.Next(look)
@@ -115,7 +115,7 @@ func (o *Outside) offer(ctx context.Context, t Task, now time.Time) {
 }
 
 // offered tells which of the tasks' jobs wait for an outside worker to claim
-// them, with a chaperone or without.
+// them, with a dispatcher or without.
 func (s *Store) offered(ctx context.Context, tasks []Task) ([]bool, error) {
 	pipe := s.Client.Pipeline()
 	cmds := make([]*redis.FloatCmd, len(tasks))
@@ -157,7 +157,7 @@ func (s *Store) oldestOffer(ctx context.Context) (oldest time.Time, err error) {
 
 func (o *Outside) withdraw(ctx context.Context, t Task) {
 	if err := o.Store.Client.ZRem(ctx, offersKey(t.Topic.Workload), member(t.Topic, t.ID())).Err(); err != nil {
-		o.Log.WarnContext(ctx, "an offer outlives its chaperone", "job", t.JobID, "error", err)
+		o.Log.WarnContext(ctx, "an offer outlives its dispatcher", "job", t.JobID, "error", err)
 	}
 }
 
