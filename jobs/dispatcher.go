@@ -73,6 +73,7 @@ func (o *Outside) watch(ctx context.Context, t Task, arrived bool) (v Verdict, o
 	case last.Status == events.Failed:
 		return Final(string(last.Outcome) + ": " + string(last.Reason)), true, 0
 	case job.Claim != nil: // the rescuer looks after a lost lease
+		o.withdraw(ctx, t) // it may have been made anew while the claim was on its way
 		return Verdict{}, false, 0
 	case wait <= 0:
 		o.offer(ctx, t, now)

@@ -9,6 +9,7 @@ import (
 	"github.com/tidings/tidings/jobs/gate"
 	"github.com/tidings/tidings/jobs/lifecycle"
 	"github.com/tidings/tidings/jobs/retry"
+	"github.com/tidings/tidings/jobs/store"
 )
 
 // The rescuer's times. With them and a lease of 15 s, a client hears of
@@ -156,19 +157,17 @@ func (r *Rescuer) rescue(ctx context.Context, e *entry) error {
 // carryOut does what diagnose found.
 func (r *Rescuer) carryOut(ctx context.Context, e *entry, cure remedy) error {
 	t, f := e.task, e.found
-	switch cure.action {
-	case "":
+	if cure.action == "" {
 		return nil
-	case runTask:
-		r.done(ctx, t, cure)
-		return r.Queue.RunNow(ctx, t)
 	}
 	remedy := lifecycle.Remedy{Action: cure.action, JobID: t.JobID, Run: t.Run, Seq: f.last.Seq, Reason: cure.reason, Outcome: cure.outcome}
 	if cure.action == enqueue {
 		remedy.Action = lifecycle.Missing // counted first, so that two in vain end it
 	}
+	// The record was read before the queue was asked. What the queue said may be of a
+	// later time than what the record said, so the record is read anew.
 	var got lifecycle.Rescued
-	_, err := r.Store.goOn(ctx, "rescue", t.Topic, e.read, func(s lifecycle.State) (c lifecycle.Change) {
+	_, _, err := r.Store.do(ctx, "rescue", t.Topic, store.Want{}, func(s lifecycle.State) (c lifecycle.Change) {
 		c, got = r.rules().Rescue(s, remedy)
 		return c
 	})
@@ -178,7 +177,7 @@ func (r *Rescuer) carryOut(ctx context.Context, e *entry, cure remedy) error {
 	r.done(ctx, t, cure)
 	t.Run = got.Run
 	switch {
-	case cure.action == lifecycle.Wake:
+	case cure.action == lifecycle.Wake, cure.action == lifecycle.RunTask:
 		return r.Queue.RunNow(ctx, t)
 	case got.End != nil:
 		ending := Ending{Store: r.Store, Keep: r.Settings.InputRetention, Metrics: r.Metrics, Log: r.Log}

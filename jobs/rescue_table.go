@@ -70,16 +70,13 @@ func (f found) tooEarly() bool {
 
 // remedy is what to do about it; the zero value is nothing.
 type remedy struct {
-	action  lifecycle.Action // or runTask or enqueue
+	action  lifecycle.Action // or enqueue
 	reason  events.Reason
 	outcome events.Outcome
 }
 
-// What is done in the queue alone.
-const (
-	runTask lifecycle.Action = "run"
-	enqueue lifecycle.Action = "enqueue"
-)
+// enqueue counts a missing task and enqueues it.
+const enqueue lifecycle.Action = "enqueue"
 
 // diagnose is the rescuer's table. patience is how long a task may be on its
 // way from one place to the next.
@@ -126,7 +123,7 @@ func diagnose(f found, patience time.Duration) remedy {
 	case f.heldBack() && f.gateOpen:
 		return remedy{action: lifecycle.Wake}
 	case f.task == TaskScheduled && f.due().IsZero() && f.now.Sub(f.last.At) > onItsWay:
-		return remedy{action: runTask}
+		return remedy{action: lifecycle.RunTask}
 	case f.tooEarly() && f.ran:
 		return remedy{action: lifecycle.Adopt, reason: events.RunByOperator}
 	case f.task == TaskPending && f.workers == 0 && late && f.last.Reason != events.NoWorker:

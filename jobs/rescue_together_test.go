@@ -2,6 +2,7 @@ package jobs_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -91,4 +92,29 @@ func TestAUsersTapDuringRescue(t *testing.T) {
 	l.becomes("completed", is(events.Completed))
 	l.calls(2)
 	l.tidy(0)
+}
+
+// TestAnAttemptDuringRescue: the rescuer has read that a job may start at once, and
+// sees in the queue the wait that its attempt has come to since. It is kept.
+func TestAnAttemptDuringRescue(t *testing.T) {
+	t.Parallel()
+	l := newLine(t, modeltest.NewScripted(modeltest.Timeout(), good()))
+	l.setting.Plan = plan(t, "60s")
+	job := l.process(nil).submit("some text").JobID
+	queued := l.becomes("queued", is(events.Queued))
+	l.until("queued for longer than a task is on its way", func() bool { return time.Since(queued.At) > 1100*time.Millisecond })
+	slow, worker := l.process(nil), l.process(nil)
+	began := false
+	slow.life.look(func(c redis.Cmder) {
+		if args := fmt.Sprint(c.Args()...); strings.HasPrefix(args, "hget") && strings.Contains(args, job) && !began {
+			began = true
+			worker.work()
+			l.until("waiting", func() bool { return l.state(l.task(job, 1)) == "retry" })
+		}
+	})
+	l.look(slow)
+	if state := l.state(l.task(job, 1)); !began || state != "retry" {
+		t.Errorf("began %v, the task is %s", began, state)
+	}
+	l.told("queued 0/4", "processing 1/4 call 1/3", "retrying 1/4 queue timeout next 2")
 }

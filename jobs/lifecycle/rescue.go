@@ -9,7 +9,7 @@ import (
 // Action is what the rescuer does about a job.
 type Action string
 
-// The actions. Run and Enqueue are the queue's alone; the others change the record.
+// The actions.
 const (
 	LostLease Action = "lost"     // the claim's lease is gone: wait and start another run, or end it
 	Rerun     Action = "rerun"    // the queue's task is of no use: another run, nothing to tell
@@ -20,6 +20,7 @@ const (
 	EndIt     Action = "error"    // end it
 	Unplaced  Action = "unplaced" // its task may be lost, and not because an operator deleted it
 	Placed    Action = "placed"   // the run's task is in the queue, whatever happened since
+	RunTask   Action = "run"      // the queue's alone: a task waits that may run at once
 )
 
 // Remedy is what to do about what the rescuer found. Seq is the head of the log that
@@ -71,6 +72,8 @@ func (r Rules) Rescue(s State, m Remedy) (Change, Rescued) {
 	}
 	rerun := func() { n.Run, n.Unplaced, n.Missing = j.Run+1, true, 0 }
 	switch m.Action {
+	case RunTask:
+		return Change{}, Rescued{Code: OK, Run: j.Run}
 	case LostLease:
 		at := s.Now.Add(r.delay(max(1, j.Attempts), j.ID))
 		switch {

@@ -15,6 +15,7 @@ type seen struct {
 	ended map[string]bool   // jobs
 	calls map[string]int    // counted, by job
 	taken int               // commits that were taken back
+	runs  int               // tasks that an operator ran
 	last  events.Transition // the newest
 	job   lifecycle.Job     // as it was after the step before
 }
@@ -44,6 +45,11 @@ func (w *world) check() error {
 			return fmt.Errorf("an attempt began %s before its time", before.NextRetryAt.Sub(n.At))
 		case n.Status == events.Processing && n.Call == 1 && !n.At.Before(n.DeadlineAt.Add(-w.settings.Saving)):
 			return fmt.Errorf("an attempt began %s before the deadline", n.DeadlineAt.Sub(n.At))
+		}
+		if n.Reason == events.RunByOperator {
+			if s.runs--; s.runs < 0 && s.taken == 0 {
+				return fmt.Errorf("an operator is said to have run the job, and nobody did")
+			}
 		}
 		if n.Status.Terminal() {
 			s.ended[n.JobID] = true

@@ -160,6 +160,7 @@ func (w *world) operator(p *process) {
 	}
 	w.note("an operator runs task %d", k.Run)
 	k.ran, k.state = true, jobs.TaskPending
+	w.seen.runs++
 }
 
 // rest lets everything come to its end, without further faults.
