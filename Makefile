@@ -76,13 +76,16 @@ bench: tools ## the figures: latency, throughput, extra calls, on a real Redis
 	$(GO) test -run '^$$' -bench . ./events ./jobs ./jobs/gate
 	$(GO) run ./cmd/tidings drill --row amplification
 
-lint: ## formatting, vet, staticcheck, known vulnerabilities and a tidy go.mod
+lint: ## formatting, vet, staticcheck, known vulnerabilities, a tidy go.mod and a changelog that is up to date
 	@files=$$(gofmt -l .); if [ -n "$$files" ]; then printf 'gofmt these files:\n%s\n' "$$files" >&2; exit 1; fi
 	$(GO) vet -race -tags $(ALL_TAGS) ./...
 	$(GO) vet -race -tags nomsgpack,nosdk ./jobs/model/provider ./cmd/tidings
 	GOFLAGS=-race $$($(GO) tool -n staticcheck) -tags $(ALL_TAGS) ./...
 	$(GO) run ./cmd/vulncheck
 	$(GO) mod tidy -diff
+	@last=$$(git log -1 --format=%H -- docs/CHANGELOG.md) || { echo 'no git history here: the changelog is not checked' >&2; exit 0; }; \
+	  changed=$$(git diff --name-only $$last -- docs/openapi.yaml docs/schemas docs/errors.md); \
+	  if [ -n "$$changed" ]; then printf 'What clients see has changed since the last line of docs/CHANGELOG.md: say so there, in the same commit\n%s\n' "$$changed" >&2; exit 1; fi
 
 # The fuzzer compiles all that a package needs once more, its own way. Those that
 # need much (Redis, gin) are fuzzed by test-slow, and by test-go with their seeds
