@@ -40,7 +40,6 @@ test-slow: tools node jdk ## the tests that need minutes, with the race detector
 	  dirs=$$(dirname $$files | sort -u | sed 's|^|./|' | tr '\n' ' '); \
 	  set -x; $(GOTEST) -timeout 20m -tags nomsgpack,slow -run "^($$names)$$" $$dirs
 	$(GOTEST) -timeout 20m -tags nomsgpack,slow ./jobs
-	$(GO) test -count 1 -timeout 20m ./jobs/simulation -seeds 30000
 	$(call fuzz,$(FUZZ_WIDE))
 	cd clients/readers && $(GO) vet -race ./... && $(GOTEST) -count 1 ./...
 	cd clients/install && $(GO) vet -race ./... && $(GOTEST) -count 1 ./...
